@@ -1,1 +1,39 @@
-//! placeholder
+//! Codecs for model APIs over one HTTP and SSE transport.
+//!
+//! A [`Provider`] turns a [`tooloop_model::Request`] into a stream of events. [`HttpProvider`] does
+//! so over HTTP with one [`Codec`] for each wire format; [`ScriptedProvider`] and
+//! [`ReplayProvider`] do so without any network. The vocabulary of vendors ends here: nothing above
+//! this crate knows a header, a field or an error word of theirs.
+//!
+//! ```
+//! use tooloop_model::{Message, MessageBuilder, StreamEvent};
+//! use tooloop_provider::{Provider, ScriptedProvider, request};
+//! use futures_util::StreamExt;
+//!
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let provider = ScriptedProvider::new().say("hello");
+//! let request = request("any", [Message::user("hi")]);
+//! let mut stream = provider.stream(request, Default::default()).await?;
+//! let mut builder = MessageBuilder::new();
+//! while let Some(event) = stream.next().await {
+//!     builder.push(event?).expect("a scripted reply makes sense");
+//! }
+//! assert_eq!(builder.finish().expect("it has ended").text(), "hello");
+//! # Ok::<(), tooloop_model::ModelError>(())
+//! # }).unwrap();
+//! ```
+
+mod config;
+mod http;
+mod provider;
+mod scripted;
+mod secret;
+
+pub use config::{
+    Auth, ModelOverrides, OutputCapField, ProviderConfig, Proxy, ReasoningEcho, TransportConfig,
+    WireFormat,
+};
+pub use http::{BuildError, HttpProvider};
+pub use provider::{ModelStream, Provider, request};
+pub use scripted::{Reply, ScriptedProvider};
+pub use secret::Secret;

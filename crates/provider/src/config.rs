@@ -1,0 +1,161 @@
+//! What an [`crate::HttpProvider`] is built from.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::Secret;
+
+/// Everything that an [`crate::HttpProvider`] needs to know.
+#[derive(Debug, Clone)]
+pub struct ProviderConfig {
+    /// A name to show, such as `anthropic` or `ollama`.
+    pub name: String,
+    /// The format that the server speaks.
+    pub format: WireFormat,
+    /// Where the server is, with or without a trailing `/v1`.
+    pub base_url: String,
+    /// How the harness shows who it is.
+    pub auth: Auth,
+    /// Further headers, name and value.
+    pub headers: Vec<(String, String)>,
+    /// Whether reasoning of earlier replies is sent back, where the format has no rule of its own.
+    pub reasoning_echo: ReasoningEcho,
+    /// How the output cap is named, where the format has two names for it.
+    pub output_cap_field: OutputCapField,
+    /// Timers and the way to the network.
+    pub transport: TransportConfig,
+    /// Numbers that beat what the model table says.
+    pub overrides: ModelOverrides,
+    /// Model data in TOML that beats the table compiled in.
+    pub model_data: Option<String>,
+}
+
+impl ProviderConfig {
+    /// A configuration with defaults for all but the essentials.
+    #[must_use]
+    pub fn new(
+        name: impl Into<String>,
+        format: WireFormat,
+        base_url: impl Into<String>,
+        auth: Auth,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            format,
+            base_url: base_url.into(),
+            auth,
+            headers: Vec::new(),
+            reasoning_echo: ReasoningEcho::default(),
+            output_cap_field: OutputCapField::default(),
+            transport: TransportConfig::default(),
+            overrides: ModelOverrides::default(),
+            model_data: None,
+        }
+    }
+}
+
+/// A wire format that a codec speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WireFormat {
+    /// Anthropic Messages.
+    AnthropicMessages,
+    /// OpenAI Chat Completions, and what imitates it.
+    OpenAiChat,
+}
+
+impl WireFormat {
+    /// The names that a setting may use, and what they mean.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        match name.to_ascii_lowercase().as_str() {
+            "anthropic" | "anthropic-messages" | "messages" => Some(Self::AnthropicMessages),
+            "openai" | "openai-chat" | "chat" | "chat-completions" => Some(Self::OpenAiChat),
+            _ => None,
+        }
+    }
+}
+
+/// How the harness shows who it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Auth {
+    /// Not at all: a local server.
+    #[default]
+    None,
+    /// With a key in the format's own header.
+    Key(Secret),
+    /// With a bearer token.
+    Bearer(Secret),
+}
+
+/// Whether reasoning that came in a field of its own is sent back with the history.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ReasoningEcho {
+    /// Under the field in which it came. Servers that send no such field never see one.
+    #[default]
+    AsReceived,
+    /// Never.
+    Never,
+    /// Under this field.
+    Field(String),
+}
+
+/// How the output cap is named on the wire, where there is a choice.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OutputCapField {
+    /// By the host.
+    #[default]
+    Auto,
+    /// `max_tokens`.
+    MaxTokens,
+    /// `max_completion_tokens`.
+    MaxCompletionTokens,
+}
+
+/// Timers and the way to the network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TransportConfig {
+    /// From the request to the first byte of the reply's body.
+    pub first_byte: Duration,
+    /// The longest silence of the socket; comments and pings are not silence.
+    pub idle: Duration,
+    /// The longest time with nothing but comments and pings.
+    pub content: Duration,
+    /// A file of certificates (PEM) trusted besides the system's.
+    pub extra_ca: Option<PathBuf>,
+    /// Which proxy to use.
+    pub proxy: Proxy,
+}
+
+impl Default for TransportConfig {
+    fn default() -> Self {
+        Self {
+            first_byte: Duration::from_secs(60),
+            idle: Duration::from_secs(90),
+            content: Duration::from_secs(300),
+            extra_ca: None,
+            proxy: Proxy::Environment,
+        }
+    }
+}
+
+/// Which proxy to use.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Proxy {
+    /// What `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` say; the loopback always
+    /// directly.
+    #[default]
+    Environment,
+    /// None.
+    Direct,
+    /// This one, for every host, the loopback included.
+    Url(String),
+}
+
+/// Numbers that beat what the model table says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ModelOverrides {
+    /// The whole window in tokens.
+    pub context_window: Option<u64>,
+    /// The most tokens of one reply.
+    pub max_output_tokens: Option<u64>,
+}

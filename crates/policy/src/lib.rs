@@ -1,1 +1,43 @@
-//! placeholder
+//! What a tool call may do.
+//!
+//! A tool states what a call would touch as an [`Access`]; a [`Policy`] made of a [`Mode`] and
+//! layered [`Rule`]s answers with a [`Decision`]. Shell lines are taken apart by [`shell`], so that
+//! a rule about one program also sees it behind a pipe, a substitution or a wrapper.
+//!
+//! This crate is pure. It must not know files, processes, the environment, clocks or chance, and
+//! it runs nothing: it is the doorbell, while the sandbox is the wall. What it cannot understand
+//! it never allows.
+//!
+//! ```
+//! use tooloop_policy::{Access, Decision, Policy};
+//!
+//! let policy = Policy {
+//!     allow: vec!["Bash(git log *)".parse()?],
+//!     deny: vec!["Bash(git push *)".parse()?],
+//!     ..Policy::default()
+//! };
+//! assert_eq!(policy.decide("bash", &Access::command("git log -n 1 | head")), Decision::Allow);
+//! assert!(policy.decide("bash", &Access::command("env git push")).is_deny());
+//! assert!(policy.decide("bash", &Access::command("git log; touch M")).is_ask());
+//! # Ok::<(), tooloop_policy::RuleError>(())
+//! ```
+#![warn(missing_docs)]
+#![warn(clippy::wildcard_enum_match_arm)]
+#![warn(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::disallowed_macros
+)]
+
+mod access;
+mod decision;
+mod mode;
+mod policy;
+mod rule;
+pub mod shell;
+
+pub use access::{Access, AccessEffect, Touch};
+pub use decision::Decision;
+pub use mode::{Mode, ModeError};
+pub use policy::Policy;
+pub use rule::{Rule, RuleError};

@@ -1,0 +1,123 @@
+//! What a call would touch, stated by its tool.
+//!
+//! A tool fills this in from its input alone and never judges it; judging is the policy's.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::shell;
+
+/// How strong the effect of a call is, from weakest to strongest.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum AccessEffect {
+    /// Changes nothing; may be run early, thrown away, or run again.
+    #[default]
+    ReadOnly,
+    /// Changes something, and running it twice leaves what running it once leaves.
+    Idempotent,
+    /// Changes something each time it runs.
+    Effectful,
+}
+
+/// One thing that a call would touch.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Touch {
+    /// A shell line, byte for byte as it would reach the shell.
+    Command(String),
+    /// A path that is read.
+    Read(PathBuf),
+    /// A path that is created, changed or removed.
+    Write(PathBuf),
+    /// A host that is talked to.
+    Host(String),
+}
+
+/// The effect of a call and everything it would touch.
+///
+/// ```
+/// use tooloop_policy::{Access, AccessEffect};
+///
+/// assert_eq!(Access::read_only().reading("src/lib.rs").effect, AccessEffect::ReadOnly);
+/// assert_eq!(Access::read_only().writing("src/lib.rs").effect, AccessEffect::Effectful);
+/// assert_eq!(Access::command("ls | wc -l").effect, AccessEffect::ReadOnly);
+/// assert_eq!(Access::command("ls > list").effect, AccessEffect::Effectful);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Access {
+    /// The strongest effect the call can have.
+    pub effect: AccessEffect,
+    /// What it would touch, in no order that matters.
+    pub touches: Vec<Touch>,
+}
+
+impl Access {
+    /// States a call that changes nothing.
+    #[must_use]
+    pub const fn read_only() -> Self {
+        Self {
+            effect: AccessEffect::ReadOnly,
+            touches: Vec::new(),
+        }
+    }
+
+    /// States a call that may be repeated without further change.
+    #[must_use]
+    pub const fn idempotent() -> Self {
+        Self {
+            effect: AccessEffect::Idempotent,
+            touches: Vec::new(),
+        }
+    }
+
+    /// States a call that changes something each time.
+    #[must_use]
+    pub const fn effectful() -> Self {
+        Self {
+            effect: AccessEffect::Effectful,
+            touches: Vec::new(),
+        }
+    }
+
+    /// States a call that hands `line` to a shell: read-only if that can be proven, else effectful.
+    #[must_use]
+    pub fn command(line: impl Into<String>) -> Self {
+        let line = line.into();
+        let effect = if shell::analyse(&line).is_read_only() {
+            AccessEffect::ReadOnly
+        } else {
+            AccessEffect::Effectful
+        };
+        Self {
+            effect,
+            touches: vec![Touch::Command(line)],
+        }
+    }
+
+    /// Adds a path that is read.
+    #[must_use]
+    pub fn reading(mut self, path: impl Into<PathBuf>) -> Self {
+        self.touches.push(Touch::Read(path.into()));
+        self
+    }
+
+    /// Adds a path that is written; an access that claimed to be read-only becomes effectful.
+    #[must_use]
+    pub fn writing(mut self, path: impl Into<PathBuf>) -> Self {
+        self.touches.push(Touch::Write(path.into()));
+        if self.effect == AccessEffect::ReadOnly {
+            self.effect = AccessEffect::Effectful;
+        }
+        self
+    }
+
+    /// Adds a host that is talked to.
+    #[must_use]
+    pub fn host(mut self, host: impl Into<String>) -> Self {
+        self.touches.push(Touch::Host(host.into()));
+        self
+    }
+}

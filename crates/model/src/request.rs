@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Message, RawJson};
 
 /// One request: everything that a model needs to write the next message.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     /// The model's name as the provider knows it.
     pub model: String,

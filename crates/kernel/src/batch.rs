@@ -1,0 +1,219 @@
+//! The calls of one message: which may run now.
+//!
+//! A read-only call may run beside others; a call with effects runs alone, in order, and only when
+//! the message is complete. A read-only call waits for the calls with effects before it, since the
+//! model wrote them in that order.
+
+use tooloop_model::{AssistantMessage, ToolInput, ToolResult, ToolUse, ToolUseId};
+use tooloop_policy::AccessEffect;
+
+use crate::{Gate, Verdict};
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Batch {
+    pub(crate) calls: Vec<Call>,
+    /// The answers of calls that were done before their message was.
+    pub(crate) answers: Vec<ToolResult>,
+    /// Whether the message is complete. Until then only read-only calls run, as speculation.
+    complete: bool,
+    /// Whether the message was cut by the output cap, and a call with it.
+    cut: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) tool_use: ToolUse,
+    pub(crate) state: CallState,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum CallState {
+    /// Not judged yet.
+    New,
+    /// Allowed, not begun.
+    Ready { read_only: bool },
+    /// Somebody is asked.
+    Asking { ask: u64 },
+    /// Under way.
+    Running { run: u64, read_only: bool },
+    /// Answered. The outcome is what the detection of loops compares.
+    Done { outcome: String },
+}
+
+/// What is to be done about a call.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Move {
+    /// Run it.
+    Run { read_only: bool },
+    /// Ask about it.
+    Ask { reason: String },
+    /// Answer it without running: a rule refuses it.
+    Deny { reason: String },
+    /// Answer it without running: there is nothing to run.
+    Reject { message: String },
+}
+
+impl Batch {
+    /// The calls of the complete message, those that ran early as they stand, and the answers that
+    /// there are already. `cut` tells that the output cap ended the message.
+    pub(crate) fn complete(
+        mut self,
+        message: &AssistantMessage,
+        cut: bool,
+    ) -> (Self, Vec<ToolResult>) {
+        let calls: Vec<_> = message
+            .tool_uses()
+            .map(|tool_use| {
+                self.take(&tool_use.id).unwrap_or_else(|| Call {
+                    tool_use: tool_use.clone(),
+                    state: CallState::New,
+                })
+            })
+            .collect();
+        let broken = |call: &Call| matches!(call.tool_use.input, ToolInput::Invalid { .. });
+        let batch = Self {
+            cut: cut && calls.iter().any(broken),
+            calls,
+            answers: Vec::new(),
+            complete: true,
+        };
+        (batch, self.answers)
+    }
+
+    fn take(&mut self, id: &ToolUseId) -> Option<Call> {
+        let position = self.calls.iter().position(|call| call.tool_use.id == *id)?;
+        Some(self.calls.remove(position))
+    }
+
+    /// Whether the output cap cut a call.
+    pub(crate) const fn was_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// Marks a call as answered.
+    pub(crate) fn done(&mut self, id: &ToolUseId, outcome: String) {
+        if let Some(call) = self.calls.iter_mut().find(|call| call.tool_use.id == *id) {
+            call.state = CallState::Done { outcome };
+        }
+    }
+
+    /// What was called and what came of it, for the detection of loops.
+    pub(crate) fn outcomes(&self) -> Vec<String> {
+        let calls = self.calls.iter();
+        calls
+            .filter_map(|call| match &call.state {
+                CallState::Done { outcome } => {
+                    let tool_use = &call.tool_use;
+                    let input = tool_use.input.json();
+                    Some(format!("{}\n{input}\n{outcome}", tool_use.name))
+                }
+                CallState::New
+                | CallState::Ready { .. }
+                | CallState::Asking { .. }
+                | CallState::Running { .. } => None,
+            })
+            .collect()
+    }
+
+    /// The next move, and the position of the call that it is about; `None` if all wait for
+    /// something under way, or all are done.
+    pub(crate) fn next_move(
+        &mut self,
+        gate: &dyn Gate,
+        max_parallel: usize,
+    ) -> Option<(usize, Move)> {
+        let running = self.running();
+        // Of the calls before the one that is looked at: whether one is not done, and whether one
+        // with effects is not done.
+        let mut undone = false;
+        let mut blocked = false;
+        for (position, call) in self.calls.iter_mut().enumerate() {
+            if call.state == CallState::New {
+                match judge(gate, &call.tool_use, self.cut) {
+                    Ok(read_only) if read_only || self.complete => {
+                        call.state = CallState::Ready { read_only };
+                    }
+                    Err(refused) if self.complete => return Some((position, refused)),
+                    Ok(_) | Err(_) => return None,
+                }
+            }
+            match call.state {
+                CallState::Done { .. } => continue,
+                // One question at a time: the answer may bring a rule for the calls behind it.
+                CallState::New | CallState::Asking { .. } => return None,
+                CallState::Ready { read_only: true } => {
+                    if !blocked && running < max_parallel.max(1) {
+                        return Some((position, Move::Run { read_only: true }));
+                    }
+                }
+                CallState::Ready { read_only: false } => {
+                    if self.complete && !undone {
+                        return Some((position, Move::Run { read_only: false }));
+                    }
+                    blocked = true;
+                }
+                CallState::Running { read_only, .. } => blocked |= !read_only,
+            }
+            undone = true;
+        }
+        None
+    }
+
+    pub(crate) fn running(&self) -> usize {
+        self.calls
+            .iter()
+            .filter(|call| matches!(call.state, CallState::Running { .. }))
+            .count()
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.complete
+            && self
+                .calls
+                .iter()
+                .all(|call| matches!(call.state, CallState::Done { .. }))
+    }
+
+    pub(crate) fn runs(&self) -> impl Iterator<Item = u64> {
+        self.calls.iter().filter_map(|call| match call.state {
+            CallState::Running { run, .. } => Some(run),
+            CallState::New
+            | CallState::Ready { .. }
+            | CallState::Asking { .. }
+            | CallState::Done { .. } => None,
+        })
+    }
+
+    pub(crate) fn by_run(&mut self, wanted: u64) -> Option<&mut Call> {
+        self.calls
+            .iter_mut()
+            .find(|call| matches!(call.state, CallState::Running { run, .. } if run == wanted))
+    }
+
+    pub(crate) fn by_ask(&mut self, wanted: u64) -> Option<&mut Call> {
+        self.calls
+            .iter_mut()
+            .find(|call| matches!(call.state, CallState::Asking { ask } if ask == wanted))
+    }
+}
+
+/// Whether the call may run (and is read-only), or what is to be done in place of running it.
+fn judge(gate: &dyn Gate, tool_use: &ToolUse, cut: bool) -> Result<bool, Move> {
+    if let ToolInput::Invalid { reason, .. } = &tool_use.input {
+        let message = if cut {
+            "your output was cut by the output limit before the input of this call was complete, \
+             so nothing was run. Write less at once: split the work into smaller calls."
+                .into()
+        } else {
+            format!("the input of this call is not a JSON object, so nothing was run: {reason}")
+        };
+        return Err(Move::Reject { message });
+    }
+    let judgement = gate.judge(tool_use);
+    match judgement.verdict {
+        Verdict::Allow => Ok(judgement.effect == AccessEffect::ReadOnly),
+        Verdict::Ask { reason } => Err(Move::Ask { reason }),
+        Verdict::Deny { reason } => Err(Move::Deny { reason }),
+        Verdict::Invalid { message } => Err(Move::Reject { message }),
+    }
+}

@@ -1,0 +1,98 @@
+//! What goes out.
+
+use std::time::Duration;
+
+use tooloop_model::{Content, Request, StreamEvent, ToolUse};
+
+use crate::{Entry, TurnEnd};
+
+/// What the runtime is to do, in order: an effect is begun only when those before it are done.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Append an entry to the journal.
+    Record {
+        /// The entry.
+        entry: Entry,
+        /// Whether what follows must wait until it is durable.
+        sync: Sync,
+    },
+    /// Ask the model; its events come back under the number.
+    CallModel {
+        /// The number.
+        call: u64,
+        /// The request.
+        request: Box<Request>,
+    },
+    /// Break a model call off.
+    CancelModel {
+        /// The number.
+        call: u64,
+    },
+    /// Show a piece of the reply that is being written.
+    Show {
+        /// The model call.
+        call: u64,
+        /// The piece.
+        event: StreamEvent,
+    },
+    /// What was shown of this reply is void: it failed and will not be part of the conversation.
+    Void {
+        /// The model call.
+        call: u64,
+    },
+    /// Run a tool; its answer comes back under the number.
+    RunTool {
+        /// The number.
+        run: u64,
+        /// The tool use.
+        tool_use: ToolUse,
+    },
+    /// Break a run off; its answer is of no interest any more.
+    CancelTool {
+        /// The number.
+        run: u64,
+    },
+    /// Ask whether a call may run.
+    Ask {
+        /// The number under which the answer comes back.
+        ask: u64,
+        /// The call.
+        tool_use: ToolUse,
+        /// Why it is asked.
+        reason: String,
+    },
+    /// A question is of no interest any more.
+    CancelAsk {
+        /// The number.
+        ask: u64,
+    },
+    /// Say when a time has passed.
+    StartTimer {
+        /// The number.
+        timer: u64,
+        /// How long.
+        after: Duration,
+    },
+    /// A timer is of no interest any more.
+    CancelTimer {
+        /// The number.
+        timer: u64,
+    },
+    /// The turn is over. Always the last effect of a turn, and exactly one a turn.
+    EndTurn {
+        /// Why.
+        end: TurnEnd,
+        /// What the user said meanwhile that has not reached the model, oldest first: it is given
+        /// back, not dropped.
+        unsent: Vec<Vec<Content>>,
+    },
+}
+
+/// When an entry must be durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sync {
+    /// Before the next effect: the effect cannot be taken back.
+    Now,
+    /// Soon: written at once, durable while the next request is on its way.
+    Soon,
+}

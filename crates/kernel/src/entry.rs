@@ -1,0 +1,101 @@
+//! What lasts.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tooloop_model::{HistoryMessage, Message, ModelError, ToolResult, ToolUseId, Usage};
+
+use crate::{Continue, TurnEnd};
+
+/// One fact of a session. A session is the fold of its entries ([`crate::Transcript::apply`]);
+/// nothing else is kept. Stores wrap entries in an envelope with id, parent and time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Entry {
+    /// The user or the model said something. Tool results are not said: they are the sum of the
+    /// [`Entry::CallFinished`] of each call.
+    #[serde(with = "message")]
+    Message(Arc<HistoryMessage>),
+    /// A call with effects is about to run. Durable before it does.
+    CallStarted {
+        /// The tool use.
+        tool_use_id: ToolUseId,
+    },
+    /// A call has its answer, whether or not it ran.
+    CallFinished(ToolResult),
+    /// Somebody was asked about a call, or a rule refused it.
+    Permission {
+        /// The tool use.
+        tool_use_id: ToolUseId,
+        /// What came of it.
+        #[serde(flatten)]
+        permission: Permission,
+    },
+    /// A model call failed and is tried again.
+    Retry {
+        /// The number of the call that failed.
+        call: u64,
+        /// How many requests have failed in a row.
+        attempt: u32,
+        /// Why.
+        error: ModelError,
+        /// How long the wait is, in milliseconds.
+        wait_ms: u64,
+        /// Whether text of the failed reply had come already; it is void.
+        voided: bool,
+    },
+    /// A reply that is no part of the conversation was paid for all the same.
+    Discarded {
+        /// What it used, as far as the provider said.
+        usage: Usage,
+    },
+    /// The loop goes on.
+    Continue(Continue),
+    /// The turn is over.
+    TurnEnd(TurnEnd),
+}
+
+/// What came of asking.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "decision")]
+pub enum Permission {
+    /// It may run.
+    Allowed {
+        /// The rule that was added for later calls.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
+    },
+    /// It may not.
+    Denied {
+        /// Why: reaches the model.
+        reason: String,
+    },
+}
+
+impl Entry {
+    /// A message as an entry.
+    #[must_use]
+    pub fn message(message: Message) -> Self {
+        Self::Message(Arc::new(HistoryMessage::new(message)))
+    }
+}
+
+mod message {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use tooloop_model::{HistoryMessage, Message};
+
+    pub(super) fn serialize<S: Serializer>(
+        message: &Arc<HistoryMessage>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        message.message().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Arc<HistoryMessage>, D::Error> {
+        Message::deserialize(deserializer).map(|message| Arc::new(HistoryMessage::new(message)))
+    }
+}

@@ -1,0 +1,91 @@
+//! What comes in.
+
+use std::time::Duration;
+
+use tooloop_model::{Content, ModelError, StreamEvent};
+
+use crate::Settings;
+
+/// What the kernel is told. An input that names a call, run, question or timer that is not under
+/// way (any more) changes nothing.
+#[derive(Debug, Clone)]
+pub enum Input {
+    /// The user says something. It starts a turn if none is under way; else it is queued.
+    User {
+        /// What.
+        content: Vec<Content>,
+        /// When it is to reach the model if a turn is under way.
+        delivery: Delivery,
+    },
+    /// A model call's stream has yielded an event.
+    Stream {
+        /// The call.
+        call: u64,
+        /// The event.
+        event: StreamEvent,
+    },
+    /// A model call has failed, or its stream has ended without its end.
+    StreamFailed {
+        /// The call.
+        call: u64,
+        /// Why.
+        error: ModelError,
+        /// The time since any fixed moment, on a clock that never goes back.
+        now: Duration,
+        /// A random number: spreads the retries of many.
+        chance: u16,
+    },
+    /// A tool has answered.
+    ToolFinished {
+        /// The run.
+        run: u64,
+        /// What the model is told.
+        content: Vec<Content>,
+        /// Whether it failed.
+        is_error: bool,
+        /// What makes two outcomes the same; `None` if that is the content.
+        fingerprint: Option<String>,
+    },
+    /// A question is answered.
+    Answered {
+        /// The question.
+        ask: u64,
+        /// The answer.
+        answer: Answer,
+    },
+    /// A timer has run out.
+    TimerFired {
+        /// The timer.
+        timer: u64,
+    },
+    /// The turn is to end now.
+    Interrupt,
+    /// The session was read back: what a dead process left open is closed.
+    Resumed,
+    /// Other settings, in force from the next model call on.
+    Configure(Box<Settings>),
+}
+
+/// When queued text reaches the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// With the results of the calls that run now.
+    Steer,
+    /// When the model would stop.
+    FollowUp,
+}
+
+/// What the one who was asked says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It may run.
+    Allow {
+        /// The rule that was added for later calls.
+        rule: Option<String>,
+    },
+    /// It may not.
+    Deny {
+        /// Why: reaches the model.
+        reason: String,
+    },
+}

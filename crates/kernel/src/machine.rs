@@ -1,0 +1,260 @@
+//! The machine itself.
+
+mod answers;
+mod replies;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tooloop_model::{Content, Message, MessageBuilder, ToolResult, ToolUseId};
+
+use crate::batch::{Batch, CallState};
+use crate::repeats::Repeats;
+use crate::{
+    Continue, Delivery, During, Effect, Entry, Gate, Input, Settings, Sync, Transcript, TurnEnd,
+};
+
+/// How often a reply that the output cap cut is continued.
+const MAX_CONTINUATIONS: u32 = 3;
+
+/// The agent loop: see the crate's documentation.
+pub struct Kernel {
+    settings: Settings,
+    gate: Arc<dyn Gate>,
+    transcript: Transcript,
+    phase: Phase,
+    steering: VecDeque<Vec<Content>>,
+    follow_ups: VecDeque<Vec<Content>>,
+    turn: Turn,
+    /// The newest number given to a call, run, question or timer. Numbers are never used twice.
+    newest: Numbers,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Numbers {
+    call: u64,
+    run: u64,
+    ask: u64,
+    timer: u64,
+}
+
+enum Phase {
+    /// No turn is under way.
+    Idle,
+    /// The model writes.
+    Calling(Calling),
+    /// A failed call is to be tried again.
+    Waiting { timer: u64 },
+    /// The message is complete; its calls are being answered.
+    Answering(Batch),
+}
+
+struct Calling {
+    call: u64,
+    builder: MessageBuilder,
+    /// The tool uses begun in this reply, in order.
+    begun: Vec<ToolUseId>,
+    /// Of those, the first ones, as long as each is complete and read-only: they may run already.
+    early: Batch,
+}
+
+/// What is kept for the length of a turn.
+#[derive(Default)]
+struct Turn {
+    /// Model calls made, retries not counted.
+    steps: u32,
+    continuations: u32,
+    escalated: bool,
+    /// Requests that failed in a row.
+    failures: u32,
+    first_failure: Duration,
+    repeats: Repeats,
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Kernel")
+            .field("idle", &self.is_idle())
+            .field("messages", &self.transcript.messages().len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Kernel {
+    /// A kernel for a session with this past. If the past is not empty, tell it
+    /// [`Input::Resumed`] first.
+    #[must_use]
+    pub fn new(settings: Settings, gate: Arc<dyn Gate>, transcript: Transcript) -> Self {
+        Self {
+            settings,
+            gate,
+            transcript,
+            phase: Phase::Idle,
+            steering: VecDeque::new(),
+            follow_ups: VecDeque::new(),
+            turn: Turn::default(),
+            newest: Numbers::default(),
+        }
+    }
+
+    /// What the session has come to.
+    #[must_use]
+    pub const fn transcript(&self) -> &Transcript {
+        &self.transcript
+    }
+
+    /// What the session is run with.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Whether no turn is under way.
+    #[must_use]
+    pub const fn is_idle(&self) -> bool {
+        matches!(self.phase, Phase::Idle)
+    }
+
+    /// Takes an input in and says what is to be done.
+    pub fn step(&mut self, input: Input) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        let out = &mut effects;
+        match input {
+            Input::User { content, delivery } => self.hear(content, delivery, out),
+            Input::Stream { call, event } => self.grow(call, event, out),
+            Input::StreamFailed {
+                call,
+                error,
+                now,
+                chance,
+            } => self.fail(call, error, now, chance, out),
+            Input::ToolFinished {
+                run,
+                content,
+                is_error,
+                fingerprint,
+            } => self.tool_finished(run, content, is_error, fingerprint, out),
+            Input::Answered { ask, answer } => self.answered(ask, answer, out),
+            Input::TimerFired { timer } => {
+                if matches!(self.phase, Phase::Waiting { timer: current } if current == timer) {
+                    self.record(Entry::Continue(Continue::Retry), Sync::Soon, out);
+                    self.call_model(out);
+                }
+            }
+            Input::Interrupt => self.interrupt(out),
+            Input::Resumed => self.resumed(out),
+            Input::Configure(settings) => self.settings = *settings,
+        }
+        effects
+    }
+
+    fn record(&mut self, entry: Entry, sync: Sync, out: &mut Vec<Effect>) {
+        self.transcript.apply(&entry);
+        out.push(Effect::Record { entry, sync });
+    }
+
+    fn say(&mut self, content: Vec<Content>, out: &mut Vec<Effect>) {
+        self.record(Entry::message(Message::User(content)), Sync::Soon, out);
+    }
+
+    // ---- the user
+
+    fn hear(&mut self, content: Vec<Content>, delivery: Delivery, out: &mut Vec<Effect>) {
+        let content: Vec<_> = content
+            .into_iter()
+            .filter(|part| !part.is_blank())
+            .collect();
+        if content.is_empty() {
+            return;
+        }
+        if !self.is_idle() {
+            match delivery {
+                Delivery::Steer => self.steering.push_back(content),
+                Delivery::FollowUp => self.follow_ups.push_back(content),
+            }
+            return;
+        }
+        self.turn = Turn::default();
+        self.say(content, out);
+        self.first_call(out);
+    }
+
+    fn interrupt(&mut self, out: &mut Vec<Effect>) {
+        let during = match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Idle => return,
+            Phase::Waiting { timer } => {
+                out.push(Effect::CancelTimer { timer });
+                During::Model
+            }
+            Phase::Calling(calling) => {
+                out.push(Effect::CancelModel { call: calling.call });
+                out.extend(calling.early.runs().map(|run| Effect::CancelTool { run }));
+                let kept = calling.builder.interrupted();
+                if kept.has_substance() {
+                    let entry = Entry::message(Message::Assistant(kept));
+                    self.record(entry, Sync::Soon, out);
+                }
+                During::Model
+            }
+            Phase::Answering(batch) => {
+                for call in batch.calls {
+                    let words = match call.state {
+                        CallState::Done { .. } => continue,
+                        CallState::New | CallState::Ready { .. } => {
+                            "not run: the user interrupted before this call began"
+                        }
+                        CallState::Asking { ask } => {
+                            out.push(Effect::CancelAsk { ask });
+                            "not run: the user interrupted before this call was allowed"
+                        }
+                        CallState::Running { run, .. } => {
+                            out.push(Effect::CancelTool { run });
+                            "interrupted by the user while it ran: its outcome is unknown"
+                        }
+                    };
+                    let result = ToolResult::error(call.tool_use.id, words);
+                    self.record(Entry::CallFinished(result), Sync::Soon, out);
+                }
+                During::Tools
+            }
+        };
+        self.end(TurnEnd::Interrupted { during }, out);
+    }
+
+    fn resumed(&mut self, out: &mut Vec<Effect>) {
+        if !self.is_idle() {
+            return;
+        }
+        let open = self.transcript.open_calls().iter();
+        let unanswered: Vec<_> = open
+            .filter(|call| call.result.is_none())
+            .map(|call| {
+                let words = if call.started {
+                    "interrupted, outcome unknown: the harness ended while this call ran. It was \
+                     not run again. Look at what is there before you repeat it."
+                } else {
+                    "interrupted: the harness ended before this call had an answer. If it has \
+                     effects, it had not begun."
+                };
+                ToolResult::error(call.id.clone(), words)
+            })
+            .collect();
+        for result in unanswered {
+            self.record(Entry::CallFinished(result), Sync::Soon, out);
+        }
+    }
+
+    fn end(&mut self, end: TurnEnd, out: &mut Vec<Effect>) {
+        self.phase = Phase::Idle;
+        self.record(Entry::TurnEnd(end.clone()), Sync::Soon, out);
+        let unsent = self
+            .steering
+            .drain(..)
+            .chain(self.follow_ups.drain(..))
+            .collect();
+        out.push(Effect::EndTurn { end, unsent });
+    }
+}

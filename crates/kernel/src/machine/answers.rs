@@ -1,0 +1,177 @@
+//! The machine's side that faces the tools: runs, questions, answers.
+
+use tooloop_model::{Content, ToolResult, ToolUseId};
+
+use super::{Kernel, MAX_CONTINUATIONS, Phase};
+use crate::batch::{CallState, Move};
+use crate::{Answer, Continue, Effect, Entry, Permission, Sync, TurnEnd};
+
+impl Kernel {
+    /// Makes every move that can be made, then goes on if all calls are answered.
+    pub(super) fn advance(&mut self, out: &mut Vec<Effect>) {
+        let most = self.settings.max_parallel_tools;
+        loop {
+            let Phase::Answering(batch) = &mut self.phase else {
+                return;
+            };
+            let Some((position, next)) = batch.next_move(&*self.gate, most) else {
+                break;
+            };
+            let Some(call) = batch.calls.get_mut(position) else {
+                break;
+            };
+            let id = call.tool_use.id.clone();
+            match next {
+                Move::Run { read_only } => {
+                    self.newest.run = self.newest.run.saturating_add(1);
+                    let run = self.newest.run;
+                    call.state = CallState::Running { run, read_only };
+                    let tool_use = call.tool_use.clone();
+                    if !read_only {
+                        let entry = Entry::CallStarted { tool_use_id: id };
+                        self.record(entry, Sync::Now, out);
+                    }
+                    out.push(Effect::RunTool { run, tool_use });
+                }
+                Move::Ask { reason } => {
+                    self.newest.ask = self.newest.ask.saturating_add(1);
+                    let ask = self.newest.ask;
+                    call.state = CallState::Asking { ask };
+                    let tool_use = call.tool_use.clone();
+                    out.push(Effect::Ask {
+                        ask,
+                        tool_use,
+                        reason,
+                    });
+                }
+                Move::Deny { reason } => self.deny(&id, reason, out),
+                Move::Reject { message } => {
+                    let outcome = message.clone();
+                    self.finish(ToolResult::error(id, message), outcome, out);
+                }
+            }
+        }
+        let done = matches!(&self.phase, Phase::Answering(batch) if batch.is_done());
+        if done {
+            self.all_answered(out);
+        }
+    }
+
+    pub(super) fn deny(&mut self, id: &ToolUseId, reason: String, out: &mut Vec<Effect>) {
+        let words = format!("permission denied, not run: {reason}");
+        let entry = Entry::Permission {
+            tool_use_id: id.clone(),
+            permission: Permission::Denied { reason },
+        };
+        self.record(entry, Sync::Soon, out);
+        let outcome = words.clone();
+        self.finish(ToolResult::error(id.clone(), words), outcome, out);
+    }
+
+    pub(super) fn finish(&mut self, result: ToolResult, outcome: String, out: &mut Vec<Effect>) {
+        if let Phase::Answering(batch) = &mut self.phase {
+            batch.done(&result.tool_use_id, outcome);
+        }
+        self.record(Entry::CallFinished(result), Sync::Soon, out);
+    }
+
+    pub(super) fn tool_finished(
+        &mut self,
+        run: u64,
+        mut content: Vec<Content>,
+        is_error: bool,
+        fingerprint: Option<String>,
+        out: &mut Vec<Effect>,
+    ) {
+        content.retain(|part| !part.is_blank());
+        if content.is_empty() {
+            content.push(Content::Text("(no output)".into()));
+        }
+        let outcome = fingerprint.unwrap_or_else(|| format!("{is_error} {content:?}"));
+        match &mut self.phase {
+            Phase::Calling(calling) => {
+                if let Some(call) = calling.early.by_run(run) {
+                    let result = ToolResult {
+                        tool_use_id: call.tool_use.id.clone(),
+                        content,
+                        is_error,
+                    };
+                    call.state = CallState::Done { outcome };
+                    calling.early.answers.push(result);
+                    // A place is free for the next one.
+                    self.run_early(out);
+                }
+            }
+            Phase::Answering(batch) => {
+                if let Some(call) = batch.by_run(run) {
+                    let result = ToolResult {
+                        tool_use_id: call.tool_use.id.clone(),
+                        content,
+                        is_error,
+                    };
+                    self.finish(result, outcome, out);
+                    self.advance(out);
+                }
+            }
+            Phase::Idle | Phase::Waiting { .. } => {}
+        }
+    }
+
+    pub(super) fn answered(&mut self, ask: u64, answer: Answer, out: &mut Vec<Effect>) {
+        let Phase::Answering(batch) = &mut self.phase else {
+            return;
+        };
+        let Some(call) = batch.by_ask(ask) else {
+            return;
+        };
+        let id = call.tool_use.id.clone();
+        match answer {
+            Answer::Allow { rule } => {
+                call.state = CallState::Ready { read_only: false };
+                let entry = Entry::Permission {
+                    tool_use_id: id,
+                    permission: Permission::Allowed { rule },
+                };
+                self.record(entry, Sync::Soon, out);
+            }
+            Answer::Deny { reason } => self.deny(&id, reason, out),
+        }
+        self.advance(out);
+    }
+
+    pub(super) fn all_answered(&mut self, out: &mut Vec<Effect>) {
+        let Phase::Answering(batch) = std::mem::replace(&mut self.phase, Phase::Idle) else {
+            return;
+        };
+        if let Some(limit) = self.spent_turns() {
+            return self.end(TurnEnd::MaxTurns { limit }, out);
+        }
+        let times = self.turn.repeats.note(batch.outcomes());
+        if times >= self.settings.stop_after_repeats {
+            return self.end(TurnEnd::LoopDetected { times }, out);
+        }
+        let mut reason = Continue::NextStep;
+        if batch.was_cut() {
+            // One less than for text: the first cut call counts.
+            self.turn.continuations = self.turn.continuations.saturating_add(1);
+            if self.turn.continuations >= MAX_CONTINUATIONS {
+                return self.end(TurnEnd::OutputLimit, out);
+            }
+            reason = Continue::ContinueOutput;
+        }
+        if times == self.settings.remind_after_repeats {
+            let words = format!(
+                "Reminder: you have made the same call with the same outcome {times} times in a \
+                 row. Doing it again will not change that. Try another way, or say what keeps you \
+                 from going on."
+            );
+            self.say(vec![Content::Text(words)], out);
+            reason = Continue::Reminder;
+        }
+        for content in std::mem::take(&mut self.steering) {
+            self.say(content, out);
+            reason = Continue::Steered;
+        }
+        self.go_on(reason, out);
+    }
+}

@@ -1,0 +1,324 @@
+//! The machine's side that faces the model: calls, replies, failures.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tooloop_model::{
+    BlockStart, Content, Message, MessageBuilder, ModelError, ModelErrorKind, Request, StopReason,
+    StreamEvent, ToolChoice, ToolInput, ToolUse, ToolUseId, Usage,
+};
+
+use super::{Calling, Kernel, MAX_CONTINUATIONS, Phase};
+use crate::batch::{Batch, Call, CallState, Move};
+use crate::{Continue, Effect, Entry, Retry, Sync, TurnEnd};
+
+impl Kernel {
+    pub(super) fn first_call(&mut self, out: &mut Vec<Effect>) {
+        if let Some(limit) = self.spent_turns() {
+            return self.end(TurnEnd::MaxTurns { limit }, out);
+        }
+        self.turn.steps = self.turn.steps.saturating_add(1);
+        self.call_model(out);
+    }
+
+    pub(super) fn spent_turns(&self) -> Option<u32> {
+        self.settings
+            .max_turns
+            .filter(|limit| self.turn.steps >= *limit)
+    }
+
+    pub(super) fn call_model(&mut self, out: &mut Vec<Effect>) {
+        self.newest.call = self.newest.call.saturating_add(1);
+        let call = self.newest.call;
+        let cap = if self.turn.escalated {
+            self.settings.escalated_output_tokens
+        } else {
+            self.settings.max_output_tokens
+        };
+        out.push(Effect::CallModel {
+            call,
+            request: Box::new(Request {
+                model: self.settings.model.clone(),
+                system: Arc::clone(&self.settings.system),
+                tools: Arc::clone(&self.settings.tools),
+                tool_choice: ToolChoice::Auto,
+                messages: self.transcript.messages().to_vec(),
+                max_output_tokens: cap,
+            }),
+        });
+        self.phase = Phase::Calling(Calling {
+            call,
+            builder: MessageBuilder::new(),
+            begun: Vec::new(),
+            early: Batch::default(),
+        });
+    }
+
+    pub(super) fn grow(&mut self, call: u64, mut event: StreamEvent, out: &mut Vec<Effect>) {
+        let Phase::Calling(calling) = &mut self.phase else {
+            return;
+        };
+        if calling.call != call {
+            return;
+        }
+        if let StreamEvent::BlockStart {
+            block: BlockStart::ToolUse { id, .. },
+            ..
+        } = &mut event
+        {
+            *id = unique_id(std::mem::replace(id, ToolUseId(String::new())), |id| {
+                self.transcript.knows(id) || calling.begun.contains(id)
+            });
+            calling.begun.push(id.clone());
+        }
+        let stopped = matches!(event, StreamEvent::MessageStop { .. });
+        if !stopped {
+            out.push(Effect::Show {
+                call,
+                event: event.clone(),
+            });
+        }
+        match calling.builder.push(event) {
+            Ok(Some(tool_use)) => self.block_complete(tool_use, out),
+            Ok(None) if stopped => self.message_complete(out),
+            Ok(None) => {}
+            Err(error) => {
+                out.push(Effect::CancelModel { call });
+                let error = ModelError::new(
+                    ModelErrorKind::Decode,
+                    format!("the provider's stream makes no sense: {error}"),
+                );
+                // No clock and no chance at hand: it counts as failing at once, with the plain wait.
+                let now = self.turn.first_failure;
+                self.fail(call, error, now, 0, out);
+            }
+        }
+    }
+
+    /// A tool use is complete while the model is still writing: it may run now if it is read-only
+    /// and so are all before it.
+    pub(super) fn block_complete(&mut self, tool_use: ToolUse, out: &mut Vec<Effect>) {
+        let Phase::Calling(calling) = &mut self.phase else {
+            return;
+        };
+        let next = calling.begun.get(calling.early.calls.len());
+        if next != Some(&tool_use.id) || matches!(tool_use.input, ToolInput::Invalid { .. }) {
+            return;
+        }
+        calling.early.calls.push(Call {
+            tool_use,
+            state: CallState::New,
+        });
+        self.run_early(out);
+    }
+
+    pub(super) fn run_early(&mut self, out: &mut Vec<Effect>) {
+        let Phase::Calling(calling) = &mut self.phase else {
+            return;
+        };
+        let most = self.settings.max_parallel_tools;
+        while let Some((position, Move::Run { read_only: true })) =
+            calling.early.next_move(&*self.gate, most)
+        {
+            let Some(call) = calling.early.calls.get_mut(position) else {
+                return;
+            };
+            self.newest.run = self.newest.run.saturating_add(1);
+            let run = self.newest.run;
+            call.state = CallState::Running {
+                run,
+                read_only: true,
+            };
+            let tool_use = call.tool_use.clone();
+            out.push(Effect::RunTool { run, tool_use });
+        }
+    }
+
+    pub(super) fn message_complete(&mut self, out: &mut Vec<Effect>) {
+        let Phase::Calling(calling) = std::mem::replace(&mut self.phase, Phase::Idle) else {
+            return;
+        };
+        let Ok(message) = calling.builder.finish() else {
+            return;
+        };
+        self.turn.failures = 0;
+        let cut = message.stop_reason == Some(StopReason::MaxTokens);
+        if cut && self.may_escalate() {
+            return self.escalate(calling.call, &calling.early, message.usage, out);
+        }
+        let (batch, answers) = calling.early.complete(&message, cut);
+        let stop_reason = message.stop_reason.clone();
+        let entry = Entry::message(Message::Assistant(message));
+        self.record(entry, Sync::Soon, out);
+        if batch.calls.is_empty() {
+            return self.said_all(stop_reason, out);
+        }
+        self.phase = Phase::Answering(batch);
+        for result in answers {
+            self.record(Entry::CallFinished(result), Sync::Soon, out);
+        }
+        self.advance(out);
+    }
+
+    pub(super) fn may_escalate(&self) -> bool {
+        !self.turn.escalated
+            && self.settings.escalated_output_tokens > self.settings.max_output_tokens
+            && self.settings.max_output_tokens.is_some()
+    }
+
+    /// The reply is discarded, and asked for once more with the larger cap.
+    pub(super) fn escalate(
+        &mut self,
+        call: u64,
+        early: &Batch,
+        usage: Usage,
+        out: &mut Vec<Effect>,
+    ) {
+        self.turn.escalated = true;
+        out.extend(early.runs().map(|run| Effect::CancelTool { run }));
+        out.push(Effect::Void { call });
+        self.record(Entry::Discarded { usage }, Sync::Soon, out);
+        self.record(Entry::Continue(Continue::EscalateOutput), Sync::Soon, out);
+        self.call_model(out);
+    }
+
+    /// A finished message without a tool use.
+    pub(super) fn said_all(&mut self, stop_reason: Option<StopReason>, out: &mut Vec<Effect>) {
+        match stop_reason {
+            Some(StopReason::MaxTokens) => {
+                if self.turn.continuations >= MAX_CONTINUATIONS {
+                    return self.end(TurnEnd::OutputLimit, out);
+                }
+                self.turn.continuations = self.turn.continuations.saturating_add(1);
+                if let Some(limit) = self.spent_turns() {
+                    return self.end(TurnEnd::MaxTurns { limit }, out);
+                }
+                let words = "Your reply was cut by the output limit. Go on exactly where it \
+                             stopped, without repeating or summing up what you have said.";
+                self.say(vec![Content::Text(words.into())], out);
+                self.go_on(Continue::ContinueOutput, out);
+            }
+            Some(StopReason::Refusal) => self.end(TurnEnd::Refused, out),
+            Some(StopReason::ContextWindow) => {
+                let message = "the reply was cut: the conversation fills the model's window".into();
+                self.end(TurnEnd::ContextLimit { message }, out);
+            }
+            Some(
+                StopReason::EndTurn
+                | StopReason::ToolUse
+                | StopReason::StopSequence
+                | StopReason::Pause
+                | StopReason::Other(_),
+            )
+            | None => {
+                let (queued, reason) = if self.steering.is_empty() {
+                    // Each follow-up is a task of its own.
+                    (usize::from(!self.follow_ups.is_empty()), Continue::FollowUp)
+                } else {
+                    (self.steering.len(), Continue::Steered)
+                };
+                if queued == 0 {
+                    return self.end(TurnEnd::Completed, out);
+                }
+                if let Some(limit) = self.spent_turns() {
+                    return self.end(TurnEnd::MaxTurns { limit }, out);
+                }
+                let queue = if reason == Continue::FollowUp {
+                    &mut self.follow_ups
+                } else {
+                    &mut self.steering
+                };
+                let queued: Vec<_> = queue.drain(..queued).collect();
+                for content in queued {
+                    self.say(content, out);
+                }
+                self.go_on(reason, out);
+            }
+        }
+    }
+
+    pub(super) fn go_on(&mut self, reason: Continue, out: &mut Vec<Effect>) {
+        self.record(Entry::Continue(reason), Sync::Soon, out);
+        self.turn.steps = self.turn.steps.saturating_add(1);
+        self.call_model(out);
+    }
+
+    pub(super) fn fail(
+        &mut self,
+        call: u64,
+        error: ModelError,
+        now: Duration,
+        chance: u16,
+        out: &mut Vec<Effect>,
+    ) {
+        if !matches!(&self.phase, Phase::Calling(calling) if calling.call == call) {
+            return;
+        }
+        let Phase::Calling(calling) = std::mem::replace(&mut self.phase, Phase::Idle) else {
+            return;
+        };
+        // What ran early was speculation: nobody will ask for its results.
+        out.extend(calling.early.runs().map(|run| Effect::CancelTool { run }));
+        let voided = calling.builder.has_shown();
+        if voided {
+            out.push(Effect::Void { call });
+        }
+        let usage = calling.builder.usage();
+        if !usage.is_empty() {
+            self.record(Entry::Discarded { usage }, Sync::Soon, out);
+        }
+        self.turn.failures = self.turn.failures.saturating_add(1);
+        let attempts = self.turn.failures;
+        if attempts == 1 {
+            self.turn.first_failure = now;
+        }
+        let spent = now.saturating_sub(self.turn.first_failure);
+        match self.settings.retry.decide(&error, attempts, spent, chance) {
+            Retry::After(wait) => {
+                self.newest.timer = self.newest.timer.saturating_add(1);
+                let timer = self.newest.timer;
+                let entry = Entry::Retry {
+                    call,
+                    attempt: attempts,
+                    error,
+                    wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+                    voided,
+                };
+                self.record(entry, Sync::Soon, out);
+                out.push(Effect::StartTimer { timer, after: wait });
+                self.phase = Phase::Waiting { timer };
+            }
+            Retry::No => {
+                let end = if error.kind == ModelErrorKind::ContextTooLong {
+                    TurnEnd::ContextLimit {
+                        message: error.message,
+                    }
+                } else {
+                    TurnEnd::ModelError { error, attempts }
+                };
+                self.end(end, out);
+            }
+        }
+    }
+}
+
+/// The provider's id where it can be used, else one of ours. An id must be new in the conversation
+/// and made of what every provider accepts.
+fn unique_id(id: ToolUseId, taken: impl Fn(&ToolUseId) -> bool) -> ToolUseId {
+    let fits = (1..=64).contains(&id.0.len())
+        && id
+            .0
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+    if fits && !taken(&id) {
+        return id;
+    }
+    let mut number = 1_u64;
+    loop {
+        let ours = ToolUseId(format!("call_{number}"));
+        if !taken(&ours) {
+            return ours;
+        }
+        number = number.saturating_add(1);
+    }
+}

@@ -1,0 +1,181 @@
+//! The fold over entries.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tooloop_model::{Content, HistoryMessage, Message, ToolResult, ToolUseId, Usage};
+
+use crate::{Entry, TurnEnd};
+
+/// What the entries of a session come to: the conversation as a model may be sent it, the calls
+/// that are still to be answered, and the sums.
+///
+/// Whatever the entries are, [`Transcript::messages`] is a history that a provider accepts: it
+/// begins with a user message, every tool use is answered once, in order, in the message after it,
+/// and no message is empty.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Transcript {
+    messages: Vec<Arc<HistoryMessage>>,
+    open: Vec<OpenCall>,
+    ids: BTreeSet<ToolUseId>,
+    usage: Usage,
+    newest_usage: Usage,
+    newest_end: Option<TurnEnd>,
+}
+
+/// A call of the newest message that has no place in the history yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenCall {
+    /// The tool use.
+    pub id: ToolUseId,
+    /// Whether it is on record that it was about to run.
+    pub started: bool,
+    /// Its answer, kept until its neighbours have theirs.
+    pub result: Option<ToolResult>,
+}
+
+impl Transcript {
+    /// Takes an entry in. Entries that do not fit (an answer to no call, a second answer) change
+    /// nothing.
+    pub fn apply(&mut self, entry: &Entry) {
+        match entry {
+            Entry::Message(message) => self.say(message),
+            Entry::CallStarted { tool_use_id } => {
+                if let Some(call) = self.open.iter_mut().find(|call| call.id == *tool_use_id) {
+                    call.started = true;
+                }
+            }
+            Entry::CallFinished(result) => self.answer(result),
+            Entry::Discarded { usage } => self.usage.add(*usage),
+            Entry::TurnEnd(end) => self.newest_end = Some(end.clone()),
+            Entry::Permission { .. } | Entry::Retry { .. } | Entry::Continue(_) => {}
+        }
+    }
+
+    /// The conversation, ready to be sent once a user message or tool results stand at its end.
+    #[must_use]
+    pub fn messages(&self) -> &[Arc<HistoryMessage>] {
+        &self.messages
+    }
+
+    /// The calls that are to be answered before anything else can be said.
+    #[must_use]
+    pub fn open_calls(&self) -> &[OpenCall] {
+        &self.open
+    }
+
+    /// Whether the id was used in this conversation.
+    #[must_use]
+    pub fn knows(&self, id: &ToolUseId) -> bool {
+        self.ids.contains(id)
+    }
+
+    /// How many tool uses there were.
+    #[must_use]
+    pub fn tool_uses(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// What all replies used.
+    #[must_use]
+    pub const fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// What the newest reply used: its input is what the conversation comes to.
+    #[must_use]
+    pub const fn newest_usage(&self) -> Usage {
+        self.newest_usage
+    }
+
+    /// Why the newest turn ended; `None` while it is under way and before the first.
+    #[must_use]
+    pub const fn newest_end(&self) -> Option<&TurnEnd> {
+        self.newest_end.as_ref()
+    }
+
+    fn say(&mut self, message: &Arc<HistoryMessage>) {
+        match message.message() {
+            Message::User(content) => {
+                self.newest_end = None;
+                self.close(
+                    "not answered: the record of this call is incomplete, its outcome is unknown",
+                );
+                if content.iter().all(Content::is_blank) {
+                    return;
+                }
+            }
+            Message::Assistant(reply) => {
+                self.close(
+                    "not answered: the record of this call is incomplete, its outcome is unknown",
+                );
+                self.usage.add(reply.usage);
+                if !reply.usage.is_empty() {
+                    self.newest_usage = reply.usage;
+                }
+                if !reply.has_substance() {
+                    return;
+                }
+                match self.messages.last().map(|last| last.message()) {
+                    Some(Message::User(_) | Message::ToolResults(_)) => {}
+                    // Only a damaged record has a reply to nothing: what it answered is lost.
+                    Some(Message::Assistant(_)) | None => {
+                        self.messages
+                            .push(Arc::new(HistoryMessage::new(Message::user(
+                                "(a part of the record is missing here)",
+                            ))))
+                    }
+                }
+                let calls = reply.tool_uses().map(|tool_use| tool_use.id.clone());
+                for id in calls {
+                    self.ids.insert(id.clone());
+                    self.open.push(OpenCall {
+                        id,
+                        started: false,
+                        result: None,
+                    });
+                }
+            }
+            // Results are the sum of the answers and are never said as such.
+            Message::ToolResults(results) => {
+                for result in results {
+                    self.answer(result);
+                }
+                return;
+            }
+        }
+        self.messages.push(Arc::clone(message));
+    }
+
+    fn answer(&mut self, result: &ToolResult) {
+        let open = self
+            .open
+            .iter_mut()
+            .find(|call| call.id == result.tool_use_id && call.result.is_none());
+        let Some(call) = open else { return };
+        call.result = Some(result.clone());
+        if self.open.iter().all(|call| call.result.is_some()) {
+            self.pair("");
+        }
+    }
+
+    fn close(&mut self, words: &str) {
+        if !self.open.is_empty() {
+            self.pair(words);
+        }
+    }
+
+    /// The one place where tool uses get their answers: every open call, in order, in one message
+    /// right behind the tool uses. A call without an answer is answered with `words`.
+    fn pair(&mut self, words: &str) {
+        let results = std::mem::take(&mut self.open)
+            .into_iter()
+            .map(|call| {
+                call.result
+                    .unwrap_or_else(|| ToolResult::error(call.id, words))
+            })
+            .collect();
+        self.messages
+            .push(Arc::new(HistoryMessage::new(Message::ToolResults(results))));
+    }
+}

@@ -1,0 +1,65 @@
+//! What a call comes to.
+
+use tooloop_model::Content;
+
+/// What a call answers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToolOutput {
+    /// What the model is told. Where nothing is left to tell, a placeholder takes its place.
+    pub content: Vec<Content>,
+    /// Whether it tells of a failure (a command that ended with another status than 0 does).
+    pub is_error: bool,
+    /// What a person is shown in place of the content, if that is another thing.
+    pub details: Option<String>,
+    /// What makes this outcome the same as another one, for the detection of loops; `None` if that
+    /// is the content. Give it when the content holds what changes each time, such as a duration.
+    pub fingerprint: Option<String>,
+}
+
+impl ToolOutput {
+    /// A text.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self {
+            content: vec![Content::Text(text.into())],
+            ..Self::default()
+        }
+    }
+
+    /// A text that tells of a failure.
+    #[must_use]
+    pub fn failure(text: impl Into<String>) -> Self {
+        Self {
+            is_error: true,
+            ..Self::text(text)
+        }
+    }
+}
+
+/// A call that came to nothing. What the model did wrong and what went wrong in the tool's world
+/// are both told to the model; neither ends the conversation.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolError {
+    /// The input does not fit the tool.
+    #[error("invalid input for {tool}: {problem}")]
+    InvalidInput {
+        /// The tool.
+        tool: String,
+        /// What is wrong: names the field.
+        problem: String,
+    },
+    /// It could not be done.
+    #[error("{0}")]
+    Failed(String),
+    /// The sandbox refused it: an outcome of its own, since a wider grant may be asked for.
+    #[error("the sandbox refused {what}: {rule}")]
+    Denied {
+        /// The path, host or act.
+        what: String,
+        /// The rule that refused it.
+        rule: String,
+    },
+    /// It was cancelled before it was done.
+    #[error("cancelled")]
+    Cancelled,
+}

@@ -1,0 +1,65 @@
+//! The trait that tools implement.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use tooloop_policy::Access;
+
+use crate::dynamic::{Erased, first_problem, schema_of};
+use crate::{DynTool, ToolContext, ToolError, ToolOutput};
+
+/// Something that a model can ask for by name.
+pub trait Tool: Send + Sync + 'static {
+    /// What the model passes. Its JSON schema, with the doc comments of its fields, is told to the
+    /// model; put `#[serde(deny_unknown_fields)]` on it, so that a misspelt field is an error that
+    /// the model can mend, not a wish that is overheard.
+    type Input: DeserializeOwned + JsonSchema + Send;
+
+    /// The name: `^[A-Za-z0-9_-]{1,64}$`, unique in a registry.
+    fn name(&self) -> &str;
+
+    /// What the tool does and when to use it, for the model. Short: it is sent with each request.
+    fn description(&self) -> &str;
+
+    /// What a call with this input would touch. Pure and quick: it may be asked more than once for
+    /// a call, and while the model is still writing. A call whose access is read-only may run
+    /// beside others, may start before the message is complete, and may then be thrown away.
+    fn access(&self, input: &Self::Input) -> Access;
+
+    /// Runs. When [`ToolContext::cancellation`] fires, it ends what it started and returns soon.
+    ///
+    /// # Errors
+    /// [`ToolError`] is told to the model as a failed result; the conversation goes on.
+    fn run(
+        &self,
+        input: Self::Input,
+        context: &ToolContext,
+    ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send;
+
+    /// An instance of its own for a new session, for tools that keep state between the calls of a
+    /// session (a shell keeps its working directory). `None`: all sessions share this one.
+    fn for_session(&self) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
+}
+
+/// Erases a tool's type.
+pub fn tool<T: Tool>(tool: T) -> Arc<dyn DynTool> {
+    let schema = schema_of::<T::Input>();
+    Arc::new(Erased { tool, schema })
+}
+
+pub(crate) fn parse_input<I: DeserializeOwned + JsonSchema>(
+    name: &str,
+    json: &str,
+) -> Result<I, ToolError> {
+    serde_json::from_str(json).map_err(|error| ToolError::InvalidInput {
+        tool: name.into(),
+        problem: first_problem(&error),
+    })
+}

@@ -1,0 +1,235 @@
+//! Where the journals of a project are.
+
+use std::fs;
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use tooloop_kernel::Entry;
+use tooloop_model::{Content, Message};
+
+use crate::jsonl::read_header;
+use crate::{Header, Record, SessionId, StoreError};
+
+/// The journals of one project: one folder, one file a session. Nothing is read until it is asked
+/// for, so that starting a session costs the same with ten thousand old ones.
+#[derive(Debug, Clone)]
+pub struct Catalog {
+    root: PathBuf,
+    folder: PathBuf,
+}
+
+/// What a list shows of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// Its header.
+    pub header: Header,
+    /// Where it is.
+    pub path: PathBuf,
+    /// When it was written to last.
+    pub modified: SystemTime,
+    /// The file's size in bytes.
+    pub bytes: u64,
+    /// The beginning of the first prompt, on one line.
+    pub prompt: String,
+}
+
+impl Catalog {
+    /// The sessions of `workspace`, kept below `root`.
+    #[must_use]
+    pub fn new(root: impl Into<PathBuf>, workspace: &Path) -> Self {
+        let root = root.into();
+        Self {
+            folder: root.join(project_name(workspace)),
+            root,
+        }
+    }
+
+    /// The folder of this project.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where a session of this project is kept.
+    #[must_use]
+    pub fn path(&self, session: SessionId) -> PathBuf {
+        self.folder.join(format!("{session}.jsonl"))
+    }
+
+    /// The journal of the session called `wanted`: its id, or the beginning of an id of this
+    /// project. Sessions of other projects are found by their whole id.
+    ///
+    /// # Errors
+    /// If there is none, or more than one.
+    pub fn find(&self, wanted: &str) -> Result<PathBuf, StoreError> {
+        if let Ok(session) = wanted.parse::<SessionId>() {
+            let here = self.path(session);
+            if here.is_file() {
+                return Ok(here);
+            }
+            let name = format!("{session}.jsonl");
+            let elsewhere = fs::read_dir(&self.root)
+                .into_iter()
+                .flatten()
+                .filter_map(Result::ok)
+                .map(|folder| folder.path().join(&name))
+                .find(|path| path.is_file());
+            return elsewhere.ok_or_else(|| self.not_found(wanted));
+        }
+        let mut matching: Vec<_> = self
+            .files()
+            .filter(|path| {
+                let name = path.file_stem().unwrap_or_default().to_string_lossy();
+                !wanted.is_empty() && name.starts_with(wanted)
+            })
+            .collect();
+        match (matching.pop(), matching.len()) {
+            (Some(path), 0) => Ok(path),
+            (Some(path), _) => {
+                matching.push(path);
+                Err(StoreError::Ambiguous {
+                    wanted: wanted.into(),
+                    candidates: matching
+                        .iter()
+                        .map(|path| {
+                            let stem = path.file_stem().unwrap_or_default();
+                            stem.to_string_lossy().into_owned()
+                        })
+                        .collect(),
+                })
+            }
+            (None, _) => Err(self.not_found(wanted)),
+        }
+    }
+
+    /// The session of this project that was written to last.
+    #[must_use]
+    pub fn newest(&self) -> Option<PathBuf> {
+        self.files()
+            .filter_map(|path| Some((fs::metadata(&path).ok()?.modified().ok()?, path)))
+            .max()
+            .map(|(_, path)| path)
+    }
+
+    /// The sessions of this project, the one written to last first, at most `most` of them. The
+    /// second value is how many there are in all; files that are no journals are named in the
+    /// third.
+    #[must_use]
+    pub fn list(&self, most: usize) -> (Vec<Summary>, usize, Vec<StoreError>) {
+        let mut files: Vec<_> = self
+            .files()
+            .filter_map(|path| {
+                let metadata = fs::metadata(&path).ok()?;
+                Some((metadata.modified().ok()?, metadata.len(), path))
+            })
+            .collect();
+        let all = files.len();
+        files.sort();
+        let mut summaries = Vec::new();
+        let mut errors = Vec::new();
+        for (modified, bytes, path) in files.into_iter().rev().take(most) {
+            match summarise(path, modified, bytes) {
+                Ok(summary) => summaries.push(summary),
+                Err(error) => errors.push(error),
+            }
+        }
+        (summaries, all, errors)
+    }
+
+    fn files(&self) -> impl Iterator<Item = PathBuf> {
+        fs::read_dir(&self.folder)
+            .into_iter()
+            .flatten()
+            .filter_map(Result::ok)
+            .map(|file| file.path())
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "jsonl")
+            })
+    }
+
+    fn not_found(&self, wanted: &str) -> StoreError {
+        StoreError::NotFound {
+            wanted: wanted.into(),
+            folder: self.folder.clone(),
+        }
+    }
+}
+
+fn summarise(path: PathBuf, modified: SystemTime, bytes: u64) -> Result<Summary, StoreError> {
+    let (header, mut reader) = read_header(&path)?;
+    let mut prompt = String::new();
+    let mut line = Vec::new();
+    // The first prompt is among the first records.
+    for _ in 0..8 {
+        line.clear();
+        match reader.read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => break,
+            Ok(_) => {}
+        }
+        let Ok(record) = serde_json::from_slice::<Record>(&line) else {
+            continue;
+        };
+        if let Entry::Message(message) = &record.entry
+            && let Message::User(content) = message.message()
+        {
+            prompt = first_words(content);
+            break;
+        }
+    }
+    Ok(Summary {
+        header,
+        path,
+        modified,
+        bytes,
+        prompt,
+    })
+}
+
+fn first_words(content: &[Content]) -> String {
+    let text = content.iter().find_map(|part| match part {
+        Content::Text(text) => Some(text.as_str()),
+        Content::Image(_) | Content::Document(_) => None,
+    });
+    let mut words = String::new();
+    for word in text.unwrap_or_default().split_whitespace() {
+        if words.len() + word.len() > 100 {
+            words.push('…');
+            break;
+        }
+        if !words.is_empty() {
+            words.push(' ');
+        }
+        words.push_str(word);
+    }
+    words
+        .chars()
+        .filter(|character| !character.is_control())
+        .take(120)
+        .collect()
+}
+
+/// A folder name for a workspace that a person recognises and that no other workspace has: the end
+/// of the path, and a hash (FNV-1a, 64 bits) of the whole.
+fn project_name(workspace: &Path) -> String {
+    let bytes = workspace.as_os_str().as_encoded_bytes();
+    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let name = workspace
+        .file_name()
+        .map_or_else(|| "root".into(), |name| name.to_string_lossy());
+    let readable: String = name
+        .chars()
+        .map(|character| {
+            if character.is_ascii_alphanumeric() || "._-".contains(character) {
+                character
+            } else {
+                '-'
+            }
+        })
+        .take(60)
+        .collect();
+    format!("{readable}-{hash:016x}")
+}

@@ -1,0 +1,258 @@
+//! Journals on a real file system.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use tooloop_kernel::{Entry, Transcript, TurnEnd};
+use tooloop_model::{
+    AssistantMessage, ContentBlock, JsonObject, Message, ToolInput, ToolResult, ToolUse,
+};
+use tooloop_session::{
+    Catalog, Header, JsonlStore, MemoryStore, Record, SessionId, Store, StoreError, conformance,
+    read_records,
+};
+
+fn entries() -> Vec<Entry> {
+    let tool_use = ToolUse {
+        id: "tu_1".into(),
+        name: "bash".into(),
+        input: ToolInput::Valid(JsonObject::parse("{\"command\": \"printf '\\u65e5'\"}").unwrap()),
+        vendor: None,
+    };
+    vec![
+        Entry::message(Message::user("say é 日本 👩‍👩‍👧")),
+        Entry::message(Message::Assistant(AssistantMessage {
+            content: vec![ContentBlock::ToolUse(tool_use)],
+            ..AssistantMessage::default()
+        })),
+        Entry::CallStarted {
+            tool_use_id: "tu_1".into(),
+        },
+        Entry::CallFinished(ToolResult::text("tu_1".into(), "日")),
+        Entry::TurnEnd(TurnEnd::Completed),
+    ]
+}
+
+fn write(catalog: &Catalog, entries: &[Entry]) -> JsonlStore {
+    let session = SessionId::generate();
+    let header = Header::new(session, "/w".into());
+    let mut store = JsonlStore::create(catalog.path(session), header);
+    for entry in entries {
+        store.append(std::slice::from_ref(entry)).unwrap();
+    }
+    store
+}
+
+fn open(path: &Path) -> (JsonlStore, Vec<Entry>, Vec<String>) {
+    let mut entries = Vec::new();
+    let opened = JsonlStore::open(path, |record| entries.push(record.entry)).unwrap();
+    (opened.store, entries, opened.warnings)
+}
+
+#[test]
+fn both_stores_hold_to_the_contract() {
+    let root = tempfile::tempdir().unwrap();
+    let catalog = Catalog::new(root.path(), Path::new("/w"));
+    conformance::check(
+        || {
+            let session = SessionId::generate();
+            JsonlStore::create(catalog.path(session), Header::new(session, "/w".into()))
+        },
+        |store| {
+            let mut kept = Vec::new();
+            read_records(store.path(), |record| kept.push(record.entry)).unwrap();
+            kept
+        },
+    )
+    .unwrap();
+    // A store that keeps nothing is told so by the same check.
+    conformance::check(MemoryStore::new, |_| Vec::new()).unwrap_err();
+}
+
+#[test]
+fn a_session_in_which_nothing_was_said_leaves_no_file() {
+    let root = tempfile::tempdir().unwrap();
+    let catalog = Catalog::new(root.path(), Path::new("/w"));
+    let store = write(&catalog, &[]);
+    assert!(!store.path().exists());
+    let store = write(&catalog, &entries());
+    let mode = fs::metadata(store.path()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "a session is its owner's alone");
+}
+
+#[test]
+fn records_form_a_chain() {
+    let root = tempfile::tempdir().unwrap();
+    let store = write(&Catalog::new(root.path(), Path::new("/w")), &entries());
+    let mut records: Vec<Record> = Vec::new();
+    read_records(store.path(), |record| records.push(record)).unwrap();
+    let seqs: Vec<_> = records.iter().map(|record| record.seq).collect();
+    assert_eq!(seqs, [1, 2, 3, 4, 5]);
+    for pair in records.windows(2) {
+        assert_eq!(pair[1].parent.as_ref(), Some(&pair[0].id));
+    }
+}
+
+#[test]
+fn a_journal_cut_at_every_byte_opens_and_goes_on() {
+    let root = tempfile::tempdir().unwrap();
+    let catalog = Catalog::new(root.path(), Path::new("/w"));
+    let all = entries();
+    let path = write(&catalog, &all).path().to_owned();
+    let whole = fs::read(&path).unwrap();
+    let header = whole.iter().position(|byte| *byte == b'\n').unwrap();
+    for cut in header..=whole.len() {
+        fs::write(&path, &whole[..cut]).unwrap();
+        let (mut store, kept, warnings) = open(&path);
+        assert_eq!(kept, all[..kept.len()], "cut at {cut}");
+        let torn = cut > 0 && whole[..cut].last() != Some(&b'\n');
+        let complete = whole.get(cut) == Some(&b'\n');
+        assert_eq!(warnings.len(), usize::from(torn && !complete), "{cut}");
+        store
+            .append(&[Entry::message(Message::user("next"))])
+            .unwrap();
+        drop(store);
+        let (_, again, warnings) = open(&path);
+        assert_eq!(warnings, [""; 0], "cut at {cut}");
+        assert_eq!(again.len(), kept.len() + 1);
+        let mut transcript = Transcript::default();
+        again.iter().for_each(|entry| transcript.apply(entry));
+        let last = transcript.messages().last().unwrap();
+        assert_eq!(last.message(), &Message::user("next"));
+    }
+}
+
+#[test]
+fn a_bad_line_in_the_middle_is_named_and_left_alone() {
+    let root = tempfile::tempdir().unwrap();
+    let path = write(&Catalog::new(root.path(), Path::new("/w")), &entries())
+        .path()
+        .to_owned();
+    let text = fs::read_to_string(&path).unwrap();
+    let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+    lines[2] = "{\"seq\":2,\0\0".into();
+    let damaged = lines.join("\n") + "\n";
+    fs::write(&path, &damaged).unwrap();
+    let (_, kept, warnings) = open(&path);
+    assert_eq!(kept.len(), 4);
+    assert!(warnings[0].contains("line 3"), "{warnings:?}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), damaged);
+}
+
+#[test]
+fn one_writer_a_session() {
+    let root = tempfile::tempdir().unwrap();
+    let store = write(&Catalog::new(root.path(), Path::new("/w")), &entries());
+    let path = store.path().to_owned();
+    let error = JsonlStore::open(&path, |_| ()).unwrap_err();
+    let words = error.to_string();
+    assert!(matches!(error, StoreError::Locked { .. }), "{words}");
+    assert!(
+        words.contains(&format!("by process {}", std::process::id())),
+        "{words}"
+    );
+    // Reading needs no lock, and the lock ends with its holder.
+    read_records(&path, |_| ()).unwrap();
+    drop(store);
+    open(&path);
+}
+
+#[test]
+fn a_fork_has_the_past_and_a_future_of_its_own() {
+    let root = tempfile::tempdir().unwrap();
+    let catalog = Catalog::new(root.path(), Path::new("/w"));
+    let parent = write(&catalog, &entries());
+    let mut records = Vec::new();
+    let (header, _) = read_records(parent.path(), |record| records.push(record)).unwrap();
+    let session = SessionId::generate();
+    let mut forked = Header::new(session, header.workspace.clone());
+    forked.forked_from = Some(tooloop_session::ForkedFrom {
+        session: header.session,
+        record: records.last().map(|record| record.id.clone()),
+    });
+    let mut fork = JsonlStore::fork(catalog.path(session), forked, records);
+    fork.append(&[Entry::message(Message::user("another way"))])
+        .unwrap();
+    let path = fork.path().to_owned();
+    drop(fork);
+    let (_, kept, _) = open(&path);
+    assert_eq!(kept.len(), entries().len() + 1);
+    let mut untouched = 0;
+    read_records(parent.path(), |_| untouched += 1).unwrap();
+    assert_eq!(untouched, entries().len());
+}
+
+#[test]
+fn a_journal_that_cannot_be_written_says_so_and_stays_that_way() {
+    let root = tempfile::tempdir().unwrap();
+    let blocked = root.path().join("file");
+    fs::write(&blocked, "").unwrap();
+    let session = SessionId::generate();
+    let path = blocked.join("s.jsonl");
+    let mut store = JsonlStore::create(path, Header::new(session, "/w".into()));
+    let error = store.append(&entries()).unwrap_err();
+    assert!(
+        error.to_string().contains("cannot make the folder"),
+        "{error}"
+    );
+    let error = store.append(&entries()).unwrap_err();
+    assert!(matches!(error, StoreError::Failed { .. }), "{error}");
+}
+
+#[test]
+fn a_full_disk_leaves_no_half_line() {
+    // /dev/full refuses every write, as a full disk does.
+    if !Path::new("/dev/full").exists() {
+        eprintln!("skipped: this system has no /dev/full");
+        return;
+    }
+    let file = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    assert!((&file).write_all(b"x").is_err());
+}
+
+#[test]
+fn a_newer_format_and_a_foreign_file_are_refused_with_words() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("x.jsonl");
+    let newer = "{\"tooloop_session\":2,\"session\":\"0190163d-8694-739b-aea5-966c26f8ad91\",\
+                 \"created\":\"2026-01-01T00:00:00Z\",\"workspace\":\"/w\"}\n";
+    for (text, words) in [
+        (newer, "newer version"),
+        ("hello\n", "not the header"),
+        ("", "not the header"),
+    ] {
+        fs::write(&path, text).unwrap();
+        let error = JsonlStore::open(&path, |_| ()).unwrap_err().to_string();
+        assert!(error.contains(words) && error.contains("line 1"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    }
+}
+
+#[test]
+fn sessions_are_found_by_name_and_by_age() {
+    let root = tempfile::tempdir().unwrap();
+    let catalog = Catalog::new(root.path(), Path::new("/some where/pröject"));
+    assert_eq!(catalog.newest(), None);
+    let one = write(&catalog, &entries());
+    let two = write(&catalog, &entries());
+    let time = fs::metadata(one.path()).unwrap().modified().unwrap();
+    let file = OpenOptions::new().append(true).open(one.path()).unwrap();
+    file.set_modified(time + std::time::Duration::from_secs(60))
+        .unwrap();
+    assert_eq!(catalog.newest().as_deref(), Some(one.path()));
+    let (list, all, errors) = catalog.list(1);
+    assert_eq!((list.len(), all, errors.len()), (1, 2, 0));
+    assert_eq!(list[0].prompt, "say é 日本 👩‍👩‍👧");
+    let id = two.session().to_string();
+    assert_eq!(catalog.find(&id).unwrap(), two.path());
+    // The other project does not list it, but finds it by its whole name.
+    let elsewhere = Catalog::new(root.path(), Path::new("/other"));
+    assert_eq!(elsewhere.find(&id).unwrap(), two.path());
+    assert!(elsewhere.find(&id[..8]).is_err());
+    assert!(matches!(
+        catalog.find("0"),
+        Err(StoreError::Ambiguous { .. })
+    ));
+}

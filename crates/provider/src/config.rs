@@ -18,6 +18,9 @@ pub struct ProviderConfig {
     pub auth: Auth,
     /// Further headers, name and value.
     pub headers: Vec<(String, String)>,
+    /// Further members of each request's body, such as a reasoning effort. What the codec writes
+    /// itself cannot be replaced.
+    pub extra_body: serde_json::Map<String, serde_json::Value>,
     /// Whether reasoning of earlier replies is sent back, where the format has no rule of its own.
     pub reasoning_echo: ReasoningEcho,
     /// How the output cap is named, where the format has two names for it.
@@ -45,6 +48,7 @@ impl ProviderConfig {
             base_url: base_url.into(),
             auth,
             headers: Vec::new(),
+            extra_body: serde_json::Map::new(),
             reasoning_echo: ReasoningEcho::default(),
             output_cap_field: OutputCapField::default(),
             transport: TransportConfig::default(),
@@ -90,8 +94,11 @@ pub enum Auth {
 /// Whether reasoning that came in a field of its own is sent back with the history.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ReasoningEcho {
-    /// Under the field in which it came. Servers that send no such field never see one.
+    /// As received, except to hosts that are known to refuse it. Some providers refuse a
+    /// conversation without the reasoning that they sent; a server that sends none gets none.
     #[default]
+    Auto,
+    /// Under the field in which it came, whatever the host.
     AsReceived,
     /// Never.
     Never,

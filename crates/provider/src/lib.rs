@@ -23,17 +23,35 @@
 //! # }).unwrap();
 //! ```
 
+#![warn(missing_docs)]
+
+mod anthropic;
+mod client;
+mod codec;
 mod config;
+mod endpoint;
+mod errors;
+mod history;
 mod http;
+mod json_text;
+mod models;
+mod openai_chat;
 mod provider;
+mod reading;
 mod scripted;
 mod secret;
+pub mod sse;
+mod transport;
+mod words;
 
+pub use anthropic::AnthropicCodec;
+pub use codec::{Codec, Decoder, Failure};
 pub use config::{
     Auth, ModelOverrides, OutputCapField, ProviderConfig, Proxy, ReasoningEcho, TransportConfig,
     WireFormat,
 };
 pub use http::{BuildError, HttpProvider};
+pub use openai_chat::{ChatSettings, Echo, OpenAiChatCodec};
 pub use provider::{ModelStream, Provider, request};
 pub use scripted::{Reply, ScriptedProvider};
 pub use secret::Secret;

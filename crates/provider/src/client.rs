@@ -1,0 +1,202 @@
+//! One HTTP client for a whole run.
+//!
+//! Root certificates are read only where they are needed: never for `http://`, and for `https://`
+//! when the first call is made.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+use reqwest::{Certificate, Client, ClientBuilder, Url};
+use tooloop_model::{ModelError, ModelErrorKind};
+
+use crate::config::{Proxy, TransportConfig};
+use crate::endpoint;
+use crate::http::BuildError;
+use crate::words;
+
+/// How long a connection without use is kept. Tools may run for minutes between two calls.
+const KEEP_IDLE: Duration = Duration::from_secs(600);
+/// How often a silent connection is probed, so that a dead one is found.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+const AGENT: &str = concat!("tooloop/", env!("CARGO_PKG_VERSION"));
+
+/// Certificates from a file, checked to be some.
+pub(crate) fn read_certificates(path: &Path) -> Result<Vec<Certificate>, BuildError> {
+    let refuse = |reason: String| BuildError::ExtraCa {
+        path: PathBuf::from(path),
+        reason,
+    };
+    let bytes = std::fs::read(path).map_err(|error| refuse(error.to_string()))?;
+    let certificates =
+        Certificate::from_pem_bundle(&bytes).map_err(|error| refuse(root_cause(&error)))?;
+    if certificates.is_empty() {
+        return Err(refuse("there is no certificate in it".into()));
+    }
+    Ok(certificates)
+}
+
+/// Builds the client for calls to `url`.
+pub(crate) fn build(
+    url: &Url,
+    config: &TransportConfig,
+    extra: &[Certificate],
+) -> Result<Client, ModelError> {
+    let builder = Client::builder()
+        .user_agent(AGENT)
+        // A key must never follow a redirect to another host.
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        // Compression would hold events back.
+        .gzip(false)
+        .tcp_nodelay(true)
+        .tcp_keepalive(KEEP_ALIVE)
+        .pool_idle_timeout(KEEP_IDLE)
+        .retry(reqwest::retry::never());
+    let builder = proxy(builder, url, &config.proxy)?;
+    let builder = if url.scheme() == "https" || extra_tls(&config.proxy) {
+        install_crypto();
+        builder.tls_certs_merge(extra.iter().cloned())
+    } else {
+        builder.http1_only().tls_backend_preconfigured(no_tls()?)
+    };
+    builder.build().map_err(|error| {
+        let cause = root_cause(&error);
+        if cause.contains("CA certificates") {
+            certificate_error(url, &cause)
+        } else {
+            ModelError::new(
+                ModelErrorKind::BadRequest,
+                format!("the HTTP client cannot be built: {cause}"),
+            )
+        }
+    })
+}
+
+fn proxy(builder: ClientBuilder, url: &Url, proxy: &Proxy) -> Result<ClientBuilder, ModelError> {
+    match proxy {
+        Proxy::Direct => Ok(builder.no_proxy()),
+        Proxy::Environment if endpoint::is_loopback(url.host_str().unwrap_or_default()) => {
+            Ok(builder.no_proxy())
+        }
+        Proxy::Environment => Ok(builder),
+        Proxy::Url(proxy) => match reqwest::Proxy::all(proxy.as_str()) {
+            Ok(proxy) => Ok(builder.no_proxy().proxy(proxy)),
+            Err(error) => Err(ModelError::new(
+                ModelErrorKind::Proxy,
+                format!("the proxy setting is not usable: {}", root_cause(&error)),
+            )),
+        },
+    }
+}
+
+/// Whether the way to a plain server may still need certificates.
+fn extra_tls(proxy: &Proxy) -> bool {
+    match proxy {
+        Proxy::Direct => false,
+        Proxy::Url(url) => url.starts_with("https"),
+        Proxy::Environment => ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"]
+            .iter()
+            .any(|name| std::env::var(name).is_ok_and(|value| value.starts_with("https"))),
+    }
+}
+
+/// A TLS configuration that trusts nobody, for a client that never speaks TLS: with it no root
+/// certificate is read.
+fn no_tls() -> Result<rustls::ClientConfig, ModelError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| ModelError::new(ModelErrorKind::BadRequest, error.to_string()))?
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
+    Ok(config)
+}
+
+/// Makes `ring` the process's crypto provider, unless the program has chosen another.
+fn install_crypto() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // An error says that there is one already, which then serves as well.
+        drop(rustls::crypto::ring::default_provider().install_default());
+    });
+}
+
+/// What a failed connection means.
+pub(crate) fn connection_error(url: &Url, error: &reqwest::Error) -> ModelError {
+    let host = endpoint::host_and_port(url);
+    let cause = root_cause(error);
+    if let Some(reason) = certificate_reason(error) {
+        return certificate_error(url, &reason);
+    }
+    if cause.contains("proxy authorization required") {
+        return ModelError::new(
+            ModelErrorKind::Proxy,
+            format!(
+                "the proxy on the way to {host} asks for a login (407): put it into HTTPS_PROXY, as \
+                 in http://user:password@proxy:port, or name {} in NO_PROXY",
+                url.host_str().unwrap_or_default()
+            ),
+        );
+    }
+    // The port is always named here: a wrong one is the usual reason.
+    let port = url.port_or_known_default().unwrap_or_default();
+    let address = format!("{}:{port}", url.host_str().unwrap_or_default());
+    if error.is_connect() {
+        let message = format!("cannot connect to {address}: {cause}");
+        return ModelError::new(ModelErrorKind::Connection, message);
+    }
+    if error.is_builder() || error.is_redirect() {
+        let message = format!("the request to {address} cannot be made: {cause}");
+        return ModelError::new(ModelErrorKind::BadRequest, message);
+    }
+    ModelError::new(
+        ModelErrorKind::Connection,
+        format!("the connection to {address} failed: {cause}"),
+    )
+}
+
+fn certificate_error(url: &Url, reason: &str) -> ModelError {
+    ModelError::new(
+        ModelErrorKind::Certificate,
+        format!(
+            "the certificate of {} is not trusted ({reason}): if it is signed by an authority of \
+             your own, set SSL_CERT_FILE or the setting extra_ca to a PEM file that holds it",
+            endpoint::host_and_port(url)
+        ),
+    )
+}
+
+/// Why a certificate was refused, if that is what happened.
+fn certificate_reason(error: &(dyn Error + 'static)) -> Option<String> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let inner = error
+            .downcast_ref::<std::io::Error>()
+            .and_then(std::io::Error::get_ref)
+            .and_then(|inner| inner.downcast_ref::<rustls::Error>())
+            .or_else(|| error.downcast_ref::<rustls::Error>());
+        match inner {
+            Some(rustls::Error::InvalidCertificate(reason)) => {
+                return Some(words::short(&reason.to_string(), 160));
+            }
+            Some(rustls::Error::NoCertificatesPresented) => {
+                return Some("it shows none".into());
+            }
+            _ => {}
+        }
+        next = error.source();
+    }
+    None
+}
+
+/// The innermost reason, which is the one that helps.
+pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    words::short(&innermost.to_string(), words::LIMIT)
+}

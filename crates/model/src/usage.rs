@@ -50,6 +50,25 @@ impl Usage {
         };
     }
 
+    /// What came on top of an earlier sum.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_sub(earlier.input_tokens),
+            output_tokens: self.output_tokens.saturating_sub(earlier.output_tokens),
+            cache_read_tokens: self
+                .cache_read_tokens
+                .saturating_sub(earlier.cache_read_tokens),
+            cache_write_tokens: self
+                .cache_write_tokens
+                .saturating_sub(earlier.cache_write_tokens),
+            reasoning_tokens: match (self.reasoning_tokens, earlier.reasoning_tokens) {
+                (Some(all), Some(before)) => Some(all.saturating_sub(before)),
+                (all, _) => all,
+            },
+        }
+    }
+
     /// Whether nothing was counted.
     #[must_use]
     pub fn is_empty(&self) -> bool {

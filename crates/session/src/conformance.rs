@@ -21,7 +21,7 @@ pub fn check<S: Store>(
         Entry::message(Message::user("two\nlines \u{2028} and \u{0} more")),
         Entry::TurnEnd(tooloop_kernel::TurnEnd::Completed),
     ];
-    let told = |what: &str| move |error: crate::StoreError| format!("{what}: {error}");
+    let told = |what: &'static str| move |error: crate::StoreError| format!("{what}: {error}");
     store.append(&[]).map_err(told("append of nothing"))?;
     let [first, rest @ ..] = &entries;
     store

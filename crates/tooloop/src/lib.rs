@@ -1,1 +1,74 @@
-//! placeholder
+//! A library for building agents: one loop, its tools, and nothing lost.
+//!
+//! An agent sends a conversation and its tools to a model; when the reply holds tool uses it runs
+//! them, appends the results and goes round again; when it holds none it stops. An [`Agent`] is the
+//! recipe: provider, model, system prompt, tools, policy. A [`Session`] is a live conversation.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use tooloop::{Agent, provider::{ScriptedProvider, script}};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // Any provider will do; this one says what it is told to.
+//! let provider = ScriptedProvider::new(vec![script::say("Hello, World!")]);
+//!
+//! let agent = Agent::builder()
+//!     .provider(Arc::new(provider))
+//!     .model("any")
+//!     .build()?;
+//! let session = agent.session()?;
+//! let report = session.prompt("Greet the world.").await?;
+//! assert_eq!(report.text, "Hello, World!");
+//! session.close().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Session::events`] tells what happens while it happens; [`Session::steer`] and
+//! [`Session::interrupt`] reach into a running turn; a tool of your own is a type that implements
+//! [`Tool`]. With [`AgentBuilder::journal`] every session is recorded before it acts, and
+//! [`Agent::resume`] goes on with it, whatever death the process died.
+
+#![warn(missing_docs)]
+
+mod agent;
+mod approval;
+mod driver;
+mod error;
+mod event;
+mod gate;
+mod model_call;
+mod prompt;
+mod report;
+mod session;
+
+/// Codecs, transport and the providers for tests.
+pub use tooloop_provider as provider;
+/// The journal.
+pub use tooloop_session as journal;
+/// The tools that come with the library.
+pub use tooloop_tools as tools;
+
+pub use agent::{Agent, AgentBuilder};
+pub use approval::{Approval, Approver, Question, Reply};
+pub use error::{BuildError, SessionError};
+pub use event::{Event, Events};
+pub use prompt::default_system_prompt;
+pub use report::{Denial, TurnReport};
+pub use session::Session;
+/// Child processes.
+pub use tooloop_exec as exec;
+pub use tooloop_kernel::{
+    Continue, During, Entry, Permission, RetryPolicy, Settings, Transcript, TurnEnd,
+};
+pub use tooloop_model::{
+    AssistantMessage, Content, ContentBlock, HistoryMessage, Message, ModelError, ModelErrorKind,
+    ModelInfo, Price, StopReason, StreamEvent, ToolDefinition, ToolInput, ToolResult, ToolUse,
+    ToolUseId, Usage,
+};
+pub use tooloop_policy::{Access, AccessEffect, Decision, Mode, Policy, Rule, Touch};
+pub use tooloop_tool::{
+    DynTool, Progress, Registry, RegistryError, Tool, ToolContext, ToolError, ToolFuture,
+    ToolOutput, tool,
+};

@@ -1,0 +1,273 @@
+//! The recipe.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+
+use tooloop_kernel::{Entry, RetryPolicy, Settings, Transcript};
+use tooloop_policy::Policy;
+use tooloop_provider::Provider;
+use tooloop_session::{
+    Catalog, ForkedFrom, Header, JsonlStore, MemoryStore, SessionId, Store, read_records,
+};
+use tooloop_tool::{DynTool, Registry, Tool, tool};
+
+use crate::driver::{self, Parts};
+use crate::{Approval, BuildError, Session, SessionError};
+
+/// An immutable recipe: provider, model, system prompt, tools, policy. Cheap to clone; any number
+/// of sessions may be made of it.
+#[derive(Debug, Clone)]
+pub struct Agent(Arc<Recipe>);
+
+#[derive(Debug)]
+struct Recipe {
+    provider: Arc<dyn Provider>,
+    settings: Settings,
+    registry: Registry,
+    policy: Policy,
+    approval: Approval,
+    workspace: PathBuf,
+    catalog: Option<Catalog>,
+}
+
+/// Builds an [`Agent`].
+#[derive(Debug, Default)]
+#[must_use]
+pub struct AgentBuilder {
+    provider: Option<Arc<dyn Provider>>,
+    settings: Settings,
+    tools: Vec<ToolEntry>,
+    policy: Policy,
+    approval: Approval,
+    workspace: Option<PathBuf>,
+    journal: Option<PathBuf>,
+}
+
+struct ToolEntry(Arc<dyn DynTool>);
+
+impl std::fmt::Debug for ToolEntry {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0.definition().name)
+    }
+}
+
+impl AgentBuilder {
+    /// Who writes the replies.
+    pub fn provider(mut self, provider: Arc<dyn Provider>) -> Self {
+        self.provider = Some(provider);
+        self
+    }
+
+    /// The model's name as the provider knows it.
+    pub fn model(mut self, model: impl Into<String>) -> Self {
+        self.settings.model = model.into();
+        self
+    }
+
+    /// The system prompt; none if this is not called.
+    pub fn system(mut self, system: impl Into<Arc<str>>) -> Self {
+        self.settings.system = system.into();
+        self
+    }
+
+    /// Adds a tool.
+    pub fn tool(self, implementation: impl Tool) -> Self {
+        self.dyn_tool(tool(implementation))
+    }
+
+    /// Adds a tool whose input type is not known.
+    pub fn dyn_tool(mut self, tool: Arc<dyn DynTool>) -> Self {
+        self.tools.push(ToolEntry(tool));
+        self
+    }
+
+    /// What calls may do. Without one, read-only calls are allowed and all others are asked about.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Who is asked. Without one, what would be asked is denied.
+    pub fn approval(mut self, approval: Approval) -> Self {
+        self.approval = approval;
+        self
+    }
+
+    /// The folder that relative paths of tools mean. The current one if this is not called.
+    pub fn workspace(mut self, workspace: impl Into<PathBuf>) -> Self {
+        self.workspace = Some(workspace.into());
+        self
+    }
+
+    /// Keeps a journal of each session below this folder. Without one, sessions end with the
+    /// process.
+    pub fn journal(mut self, root: impl Into<PathBuf>) -> Self {
+        self.journal = Some(root.into());
+        self
+    }
+
+    /// The most model calls in a turn.
+    pub fn max_turns(mut self, limit: u32) -> Self {
+        self.settings.max_turns = Some(limit);
+        self
+    }
+
+    /// How failed model calls are tried again.
+    pub fn retry(mut self, retry: RetryPolicy) -> Self {
+        self.settings.retry = retry;
+        self
+    }
+
+    /// The output caps: the default one, and the larger one that is tried once when that cut a
+    /// reply. The model's own cap if this is not called.
+    pub fn output_tokens(mut self, default: u64, escalated: Option<u64>) -> Self {
+        self.settings.max_output_tokens = Some(default);
+        self.settings.escalated_output_tokens = escalated;
+        self
+    }
+
+    /// The most read-only calls that run at once.
+    pub fn max_parallel_tools(mut self, most: usize) -> Self {
+        self.settings.max_parallel_tools = most;
+        self
+    }
+
+    /// Makes the agent.
+    ///
+    /// # Errors
+    /// If a part is missing or does not fit.
+    pub fn build(self) -> Result<Agent, BuildError> {
+        let provider = self.provider.ok_or(BuildError::NoProvider)?;
+        let workspace = self.workspace.unwrap_or_else(|| PathBuf::from("."));
+        let workspace =
+            std::fs::canonicalize(&workspace).map_err(|source| BuildError::Workspace {
+                path: workspace.display().to_string(),
+                source,
+            })?;
+        let mut registry = Registry::new();
+        for ToolEntry(tool) in self.tools {
+            registry.add(tool)?;
+        }
+        let settings = Settings {
+            tools: registry.definitions(),
+            ..self.settings
+        };
+        let catalog = self.journal.map(|root| Catalog::new(root, &workspace));
+        Ok(Agent(Arc::new(Recipe {
+            provider,
+            settings,
+            registry,
+            policy: self.policy,
+            approval: self.approval,
+            workspace,
+            catalog,
+        })))
+    }
+}
+
+impl Agent {
+    /// Begins a recipe.
+    pub fn builder() -> AgentBuilder {
+        AgentBuilder::default()
+    }
+
+    /// The folder that the agent works in.
+    #[must_use]
+    pub fn workspace(&self) -> &Path {
+        &self.0.workspace
+    }
+
+    /// Where its journals are, if it keeps any.
+    #[must_use]
+    pub fn catalog(&self) -> Option<&Catalog> {
+        self.0.catalog.as_ref()
+    }
+
+    /// Begins a session. Must be called within a tokio runtime, which then drives it.
+    ///
+    /// # Errors
+    /// None at present: a new journal is not touched before there is something to record.
+    pub fn session(&self) -> Result<Session, SessionError> {
+        self.session_named(SessionId::generate())
+    }
+
+    /// Begins a session under a name of your own.
+    ///
+    /// # Errors
+    /// If a journal of that name is there already.
+    pub fn session_named(&self, id: SessionId) -> Result<Session, SessionError> {
+        let store: Box<dyn Store> = match &self.0.catalog {
+            None => Box::new(MemoryStore::named(id)),
+            Some(catalog) => {
+                let header = Header::new(id, self.0.workspace.clone());
+                Box::new(JsonlStore::create(catalog.path(id), header))
+            }
+        };
+        Ok(self.start(store, Transcript::default(), Vec::new(), false))
+    }
+
+    /// Goes on with the session in this journal. Calls that a dead process left open are answered
+    /// "outcome unknown"; nothing is run again.
+    ///
+    /// # Errors
+    /// If the journal cannot be read or another process writes to it.
+    pub fn resume(&self, path: &Path) -> Result<Session, SessionError> {
+        let mut transcript = Transcript::default();
+        let opened = JsonlStore::open(path, |record| transcript.apply(&record.entry))?;
+        Ok(self.start(Box::new(opened.store), transcript, opened.warnings, true))
+    }
+
+    /// Begins a session that has the past of the one in this journal, which stays as it is and may
+    /// be in use.
+    ///
+    /// # Errors
+    /// If the journal cannot be read, or the agent keeps none.
+    pub fn fork(&self, path: &Path, id: SessionId) -> Result<Session, SessionError> {
+        let catalog = self.0.catalog.as_ref().ok_or(SessionError::NoJournal)?;
+        let mut transcript = Transcript::default();
+        let mut records = Vec::new();
+        let (parent, warnings) = read_records(path, |record| {
+            transcript.apply(&record.entry);
+            records.push(record);
+        })?;
+        let header = Header {
+            forked_from: Some(ForkedFrom {
+                session: parent.session,
+                record: records.last().map(|record| record.id.clone()),
+            }),
+            ..Header::new(id, self.0.workspace.clone())
+        };
+        let store = JsonlStore::fork(catalog.path(id), header, records);
+        Ok(self.start(Box::new(store), transcript, warnings, true))
+    }
+
+    /// Begins a session on a store of your own, with the past that `entries` are.
+    #[must_use]
+    pub fn session_on(&self, store: Box<dyn Store>, entries: &[Entry]) -> Session {
+        let mut transcript = Transcript::default();
+        entries.iter().for_each(|entry| transcript.apply(entry));
+        self.start(store, transcript, Vec::new(), !entries.is_empty())
+    }
+
+    fn start(
+        &self,
+        store: Box<dyn Store>,
+        transcript: Transcript,
+        warnings: Vec<String>,
+        resumed: bool,
+    ) -> Session {
+        let recipe = &self.0;
+        driver::start(Parts {
+            provider: Arc::clone(&recipe.provider),
+            settings: recipe.settings.clone(),
+            registry: recipe.registry.for_session(),
+            policy: Arc::new(RwLock::new(recipe.policy.clone())),
+            approval: recipe.approval.clone(),
+            workspace: recipe.workspace.clone(),
+            store,
+            transcript,
+            warnings,
+            resumed,
+        })
+    }
+}

@@ -1,0 +1,73 @@
+//! Who is asked about calls that no rule decides.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use tooloop_model::ToolUse;
+use tooloop_policy::Rule;
+
+/// A call that somebody must decide about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// Its number within the session.
+    pub ask: u64,
+    /// The call.
+    pub tool_use: ToolUse,
+    /// Why it is asked.
+    pub reason: String,
+    /// The exact rule that [`Reply::AllowForSession`] adds; `None` if there is none that would
+    /// cover just this.
+    pub rule: Option<Rule>,
+}
+
+/// What is said to a [`Question`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// This once.
+    Allow,
+    /// This call, and those like it for the rest of the session.
+    AllowForSession,
+    /// No, with a reason that reaches the model.
+    Deny {
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// Answers questions. A person at a terminal, a rule engine and another model are all of this kind.
+pub trait Approver: Send + Sync {
+    /// Decides. Dropped without an answer if the turn is interrupted meanwhile.
+    fn decide(&self, question: Question) -> BoxFuture<'static, Reply>;
+}
+
+/// Who is asked.
+#[derive(Clone, Default)]
+pub enum Approval {
+    /// Nobody: what would be asked is denied, with words.
+    #[default]
+    Nobody,
+    /// Somebody.
+    By(Arc<dyn Approver>),
+}
+
+impl Approval {
+    /// The future that brings the reply.
+    pub(crate) fn ask(&self, question: Question) -> BoxFuture<'static, Reply> {
+        match self {
+            Self::Nobody => Box::pin(std::future::ready(Reply::Deny {
+                reason: format!("{}, and there is nobody to ask", question.reason),
+            })),
+            Self::By(approver) => approver.decide(question),
+        }
+    }
+}
+
+impl fmt::Debug for Approval {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Nobody => "Nobody",
+            Self::By(_) => "By(..)",
+        })
+    }
+}

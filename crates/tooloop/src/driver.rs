@@ -1,0 +1,682 @@
+//! The runtime: turns the kernel's effects into I/O, and what comes of them into inputs.
+//!
+//! It decides nothing. Each session is one task; it owns everything that runs for the session and
+//! ends it before it ends itself.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinError, JoinHandle, JoinSet};
+use tokio::time::Sleep;
+use tokio_util::sync::CancellationToken;
+use tooloop_kernel::{
+    Answer, Continue, Delivery, Effect, Entry, Input, Kernel, Permission, Settings, Sync,
+    Transcript, TurnEnd,
+};
+use tooloop_model::{Content, Message, ToolInput, ToolUse, ToolUseId, Usage};
+use tooloop_policy::Policy;
+use tooloop_provider::Provider;
+use tooloop_session::{Flush, Store, StoreError};
+use tooloop_tool::{Progress, Registry, ToolContext, ToolError, ToolOutput};
+
+use crate::event::Broadcast;
+use crate::gate::RegistryGate;
+use crate::model_call::ModelCall;
+use crate::session::Command;
+use crate::{Approval, Denial, Event, Question, Reply, Session, SessionError, TurnReport};
+
+/// How long closing waits for tools that were told to end. A shell gets two seconds between TERM
+/// and KILL; what is left after this is dropped, which kills it.
+const CLOSE_GRACE: Duration = Duration::from_secs(4);
+
+pub(crate) struct Parts {
+    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) settings: Settings,
+    pub(crate) registry: Registry,
+    pub(crate) policy: Arc<RwLock<Policy>>,
+    pub(crate) approval: Approval,
+    pub(crate) workspace: PathBuf,
+    pub(crate) store: Box<dyn Store>,
+    pub(crate) transcript: Transcript,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) resumed: bool,
+}
+
+pub(crate) fn start(parts: Parts) -> Session {
+    // A front end sends a handful of commands at most; a full queue makes it wait.
+    let (commands, inbox) = mpsc::channel(64);
+    let events = Arc::new(Broadcast::default());
+    let end = CancellationToken::new();
+    let id = parts.store.session();
+    let workspace = parts.workspace.clone();
+    let warnings = parts.warnings.clone();
+    let gate = Arc::new(RegistryGate {
+        registry: parts.registry.clone(),
+        policy: Arc::clone(&parts.policy),
+    });
+    let driver = Driver {
+        kernel: Kernel::new(parts.settings, Arc::clone(&gate) as _, parts.transcript),
+        gate,
+        provider: parts.provider,
+        registry: parts.registry,
+        policy: parts.policy,
+        approval: parts.approval,
+        workspace: parts.workspace,
+        journal: Journal {
+            flush: parts.store.flush(),
+            store: parts.store,
+            dirty: false,
+            flushing: None,
+        },
+        events: Arc::clone(&events),
+        clock: Instant::now(),
+        model: None,
+        tools: JoinSet::new(),
+        runs: HashMap::new(),
+        questions: FuturesUnordered::new(),
+        asked: HashMap::new(),
+        timer: None,
+        turn: None,
+    };
+    let task = tokio::spawn(driver.run(inbox, end.clone(), parts.resumed));
+    Session {
+        id,
+        workspace,
+        warnings,
+        commands,
+        events,
+        end,
+        task: Some(task),
+    }
+}
+
+struct Driver {
+    kernel: Kernel,
+    gate: Arc<RegistryGate>,
+    provider: Arc<dyn Provider>,
+    registry: Registry,
+    policy: Arc<RwLock<Policy>>,
+    approval: Approval,
+    workspace: PathBuf,
+    journal: Journal,
+    events: Arc<Broadcast>,
+    /// The zero of the kernel's time.
+    clock: Instant,
+    model: Option<ModelCall>,
+    tools: JoinSet<Ran>,
+    runs: HashMap<u64, Run>,
+    questions: FuturesUnordered<BoxFuture<'static, (u64, Reply)>>,
+    /// The questions that still want an answer.
+    asked: HashMap<u64, ToolUse>,
+    timer: Option<(u64, std::pin::Pin<Box<Sleep>>)>,
+    turn: Option<TurnUnderWay>,
+}
+
+struct Run {
+    tool_use: ToolUse,
+    cancellation: CancellationToken,
+    task: tokio::task::Id,
+}
+
+/// What a tool came to.
+struct Ran {
+    run: u64,
+    duration: Duration,
+    result: Result<ToolOutput, ToolError>,
+}
+
+struct TurnUnderWay {
+    reply: oneshot::Sender<Result<TurnReport, SessionError>>,
+    begun: Instant,
+    model_time: Duration,
+    steps: u32,
+    usage_before: Usage,
+    text: String,
+    continued: bool,
+    denials: Vec<Denial>,
+    calls: HashMap<ToolUseId, (String, String)>,
+}
+
+/// What the driver waits for.
+enum Came {
+    Command(Option<Command>),
+    Model(Result<tooloop_model::StreamEvent, tooloop_model::ModelError>),
+    Tool(Result<(tokio::task::Id, Ran), JoinError>),
+    Reply(u64, Reply),
+    Timer(u64),
+    Flushed(Result<(), StoreError>),
+    /// Nobody waits for the turn's report any more.
+    Deserted,
+    End,
+}
+
+impl Driver {
+    async fn run(
+        mut self,
+        mut inbox: mpsc::Receiver<Command>,
+        end: CancellationToken,
+        resumed: bool,
+    ) -> Result<(), SessionError> {
+        let mut result = if resumed {
+            self.step(Input::Resumed).await
+        } else {
+            Ok(())
+        };
+        while result.is_ok() {
+            match self.wait(&mut inbox, &end).await {
+                Came::End | Came::Command(None) => break,
+                came => result = self.take(came).await,
+            }
+        }
+        let closed = self.close().await;
+        let result = result.and(closed);
+        if let Some(turn) = self.turn.take() {
+            // Only a failed journal leaves a turn without its end.
+            drop(turn.reply.send(Err(SessionError::Closed)));
+        }
+        self.events.close();
+        result.map_err(SessionError::from)
+    }
+
+    async fn wait(&mut self, inbox: &mut mpsc::Receiver<Command>, end: &CancellationToken) -> Came {
+        let model = async {
+            match &mut self.model {
+                Some(model) => model.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        let timer = async {
+            match &mut self.timer {
+                Some((timer, sleep)) => {
+                    sleep.await;
+                    *timer
+                }
+                None => std::future::pending().await,
+            }
+        };
+        let flushed = async {
+            match &mut self.journal.flushing {
+                Some(flushing) => flushing.await,
+                None => std::future::pending().await,
+            }
+        };
+        let deserted = async {
+            match &mut self.turn {
+                Some(turn) => turn.reply.closed().await,
+                None => std::future::pending().await,
+            }
+        };
+        // In order: the end and the user first, so that a flood of deltas cannot hold them up.
+        tokio::select! {
+            biased;
+            () = end.cancelled() => Came::End,
+            command = inbox.recv() => Came::Command(command),
+            () = deserted => Came::Deserted,
+            Some((ask, reply)) = self.questions.next(), if !self.questions.is_empty() => {
+                Came::Reply(ask, reply)
+            }
+            Some(ran) = self.tools.join_next_with_id(), if !self.tools.is_empty() => Came::Tool(ran),
+            event = model => Came::Model(event),
+            timer = timer => Came::Timer(timer),
+            result = flushed => Came::Flushed(result.unwrap_or(Ok(()))),
+        }
+    }
+
+    async fn take(&mut self, came: Came) -> Result<(), StoreError> {
+        let input = match came {
+            Came::Command(Some(command)) => match self.command(command) {
+                Some(input) => input,
+                None => return Ok(()),
+            },
+            Came::Model(event) => match self.model_event(event) {
+                Some(input) => input,
+                None => return Ok(()),
+            },
+            Came::Tool(ran) => match self.tool_ran(ran) {
+                Some(input) => input,
+                None => return Ok(()),
+            },
+            Came::Reply(ask, reply) => match self.replied(ask, reply) {
+                Some(input) => input,
+                None => return Ok(()),
+            },
+            Came::Timer(timer) => {
+                self.timer = None;
+                Input::TimerFired { timer }
+            }
+            Came::Flushed(result) => {
+                self.journal.flushing = None;
+                result?;
+                self.journal.flush_soon();
+                return Ok(());
+            }
+            Came::Deserted => Input::Interrupt,
+            Came::Command(None) | Came::End => return Ok(()),
+        };
+        self.step(input).await
+    }
+
+    async fn step(&mut self, input: Input) -> Result<(), StoreError> {
+        let effects = self.kernel.step(input);
+        self.perform(effects).await
+    }
+
+    // ---- what comes in
+
+    fn command(&mut self, command: Command) -> Option<Input> {
+        match command {
+            Command::Prompt { content, reply } => {
+                if self.turn.is_some() {
+                    drop(reply.send(Err(SessionError::Busy)));
+                    return None;
+                }
+                self.turn = Some(TurnUnderWay {
+                    reply,
+                    begun: Instant::now(),
+                    model_time: Duration::ZERO,
+                    steps: 0,
+                    usage_before: self.kernel.transcript().usage(),
+                    text: String::new(),
+                    continued: false,
+                    denials: Vec::new(),
+                    calls: HashMap::new(),
+                });
+                Some(Input::User {
+                    content,
+                    delivery: Delivery::Steer,
+                })
+            }
+            // Outside of a turn nobody would get its report.
+            Command::Say { .. } if self.turn.is_none() => {
+                let words = "nothing is running: what was said is not sent";
+                self.events.send(&Event::Warning(words.into()));
+                None
+            }
+            Command::Say { content, delivery } => Some(Input::User { content, delivery }),
+            Command::Interrupt => Some(Input::Interrupt),
+            Command::Model {
+                name,
+                max_output_tokens,
+                escalated_output_tokens,
+            } => Some(Input::Configure(Box::new(Settings {
+                model: name,
+                max_output_tokens,
+                escalated_output_tokens,
+                ..self.kernel.settings().clone()
+            }))),
+            Command::Inspect(reply) => {
+                drop(reply.send(self.kernel.transcript().clone()));
+                None
+            }
+        }
+    }
+
+    fn model_event(
+        &mut self,
+        event: Result<tooloop_model::StreamEvent, tooloop_model::ModelError>,
+    ) -> Option<Input> {
+        let call = self.model.as_ref()?.call;
+        match event {
+            Ok(event) => {
+                if matches!(event, tooloop_model::StreamEvent::MessageStop { .. }) {
+                    self.model_done();
+                }
+                Some(Input::Stream { call, event })
+            }
+            Err(error) => {
+                self.model_done();
+                Some(Input::StreamFailed {
+                    call,
+                    error,
+                    now: self.clock.elapsed(),
+                    chance: chance(),
+                })
+            }
+        }
+    }
+
+    fn model_done(&mut self) {
+        if let (Some(model), Some(turn)) = (self.model.take(), &mut self.turn) {
+            turn.model_time = turn.model_time.saturating_add(model.begun.elapsed());
+        }
+    }
+
+    fn tool_ran(&mut self, ran: Result<(tokio::task::Id, Ran), JoinError>) -> Option<Input> {
+        let (run, duration, result) = match ran {
+            Ok((_, ran)) => (ran.run, ran.duration, ran.result),
+            Err(error) => {
+                let failed = error.id();
+                let (&run, _) = self.runs.iter().find(|(_, run)| run.task == failed)?;
+                let words = "the tool failed inside: this is a fault of the tool, not of the call";
+                (run, Duration::ZERO, Err(ToolError::Failed(words.into())))
+            }
+        };
+        let output = result.unwrap_or_else(|error| ToolOutput::failure(error.to_string()));
+        // Not there any more: it was cancelled, and nobody wants its answer.
+        let tool_use = self.runs.remove(&run)?.tool_use;
+        self.events.send(&Event::ToolEnded {
+            tool_use_id: tool_use.id,
+            duration,
+            details: output.details,
+        });
+        Some(Input::ToolFinished {
+            run,
+            content: output.content,
+            is_error: output.is_error,
+            fingerprint: output.fingerprint,
+        })
+    }
+
+    fn replied(&mut self, ask: u64, reply: Reply) -> Option<Input> {
+        let tool_use = self.asked.remove(&ask)?;
+        let answer = match reply {
+            Reply::Allow => Answer::Allow { rule: None },
+            Reply::AllowForSession => {
+                let rule = self.gate.rule(&tool_use);
+                let words = rule.as_ref().map(ToString::to_string);
+                if let Some(rule) = rule {
+                    let policy = self.policy.write();
+                    let mut policy = policy.unwrap_or_else(PoisonError::into_inner);
+                    policy.allow.push(rule);
+                }
+                Answer::Allow { rule: words }
+            }
+            Reply::Deny { reason } => Answer::Deny { reason },
+        };
+        Some(Input::Answered { ask, answer })
+    }
+
+    // ---- what goes out
+
+    async fn perform(&mut self, effects: Vec<Effect>) -> Result<(), StoreError> {
+        let mut entries = Vec::new();
+        let mut durable = false;
+        for effect in effects {
+            if let Effect::Record { entry, sync } = effect {
+                durable |= sync == Sync::Now;
+                entries.push(entry);
+                continue;
+            }
+            self.record(&mut entries, &mut durable).await?;
+            self.act(effect);
+        }
+        self.record(&mut entries, &mut durable).await?;
+        self.journal.flush_soon();
+        Ok(())
+    }
+
+    /// Writes what is to be recorded before the next effect, in one go.
+    async fn record(
+        &mut self,
+        entries: &mut Vec<Entry>,
+        durable: &mut bool,
+    ) -> Result<(), StoreError> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        self.journal.append(entries)?;
+        if std::mem::take(durable) {
+            self.journal.flush_now().await?;
+        }
+        for entry in entries.drain(..) {
+            self.note(&entry);
+            if self.events.is_watched() {
+                self.events.send(&Event::Recorded(Arc::new(entry)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps what the turn's report will need.
+    fn note(&mut self, entry: &Entry) {
+        let Some(turn) = &mut self.turn else { return };
+        match entry {
+            Entry::Message(message) => {
+                if let Message::Assistant(reply) = message.message() {
+                    if !std::mem::take(&mut turn.continued) {
+                        turn.text.clear();
+                    }
+                    turn.text.push_str(&reply.text());
+                    for tool_use in reply.tool_uses() {
+                        let input = match &tool_use.input {
+                            ToolInput::Valid(input) => input.get().to_owned(),
+                            ToolInput::Invalid { raw, .. } => raw.clone(),
+                        };
+                        let call = (tool_use.name.clone(), input);
+                        turn.calls.insert(tool_use.id.clone(), call);
+                    }
+                }
+            }
+            Entry::CallFinished(result) => {
+                // What was said before a tool use is not the answer.
+                turn.text.clear();
+                turn.calls.remove(&result.tool_use_id);
+            }
+            Entry::Permission {
+                tool_use_id,
+                permission: Permission::Denied { reason },
+            } => {
+                let call = turn.calls.get(tool_use_id).cloned();
+                let (tool, input) = call.unwrap_or_default();
+                turn.denials.push(Denial {
+                    tool_use_id: tool_use_id.clone(),
+                    tool,
+                    input,
+                    reason: reason.clone(),
+                });
+            }
+            Entry::Continue(reason) => match reason {
+                Continue::ContinueOutput => turn.continued = true,
+                Continue::NextStep
+                | Continue::Retry
+                | Continue::EscalateOutput
+                | Continue::Steered
+                | Continue::FollowUp
+                | Continue::Reminder => {}
+            },
+            Entry::Permission {
+                permission: Permission::Allowed { .. },
+                ..
+            }
+            | Entry::CallStarted { .. }
+            | Entry::Retry { .. }
+            | Entry::Discarded { .. }
+            | Entry::TurnEnd(_) => {}
+        }
+    }
+
+    fn act(&mut self, effect: Effect) {
+        match effect {
+            // Taken out before.
+            Effect::Record { .. } => {}
+            Effect::CallModel { call, request } => {
+                if let Some(turn) = &mut self.turn {
+                    turn.steps = turn.steps.saturating_add(1);
+                }
+                let provider = Arc::clone(&self.provider);
+                self.model = Some(ModelCall::start(provider, call, *request));
+            }
+            Effect::CancelModel { call } => {
+                if self.model.as_ref().is_some_and(|model| model.call == call) {
+                    self.model_done();
+                }
+            }
+            Effect::Show { call, event } => self.events.send(&Event::Delta { call, event }),
+            Effect::Void { call } => self.events.send(&Event::Voided { call }),
+            Effect::RunTool { run, tool_use } => self.run_tool(run, tool_use),
+            Effect::CancelTool { run } => {
+                if let Some(run) = self.runs.remove(&run) {
+                    run.cancellation.cancel();
+                }
+            }
+            Effect::Ask {
+                ask,
+                tool_use,
+                reason,
+            } => {
+                let question = Question {
+                    ask,
+                    rule: self.gate.rule(&tool_use),
+                    tool_use: tool_use.clone(),
+                    reason,
+                };
+                self.asked.insert(ask, tool_use);
+                self.events.send(&Event::Asked(question.clone()));
+                let reply = self.approval.ask(question);
+                self.questions
+                    .push(reply.map(move |reply| (ask, reply)).boxed());
+            }
+            Effect::CancelAsk { ask } => {
+                self.asked.remove(&ask);
+                // One is asked at a time: nothing else is dropped with it.
+                self.questions.clear();
+            }
+            Effect::StartTimer { timer, after } => {
+                self.timer = Some((timer, Box::pin(tokio::time::sleep(after))));
+            }
+            Effect::CancelTimer { .. } => self.timer = None,
+            Effect::EndTurn { end, unsent } => self.end_turn(end, unsent),
+        }
+    }
+
+    fn run_tool(&mut self, run: u64, tool_use: ToolUse) {
+        let cancellation = CancellationToken::new();
+        let progress = if self.events.is_watched() {
+            let events = Arc::clone(&self.events);
+            let id = tool_use.id.clone();
+            Progress::to(move |text| {
+                events.send(&Event::ToolProgress {
+                    tool_use_id: id.clone(),
+                    text: text.into(),
+                });
+            })
+        } else {
+            Progress::none()
+        };
+        let context = ToolContext {
+            tool_use_id: tool_use.id.clone(),
+            working_directory: self.workspace.clone(),
+            cancellation: cancellation.clone(),
+            progress,
+        };
+        self.events.send(&Event::ToolStarted {
+            tool_use: tool_use.clone(),
+        });
+        let tool = self.registry.get(&tool_use.name).cloned();
+        let input = tool_use.input.clone();
+        let task = self.tools.spawn(async move {
+            let begun = Instant::now();
+            let result = match (tool, input) {
+                (Some(tool), ToolInput::Valid(input)) => tool.run(&input, &context).await,
+                // The gate lets neither pass.
+                (None, _) | (_, ToolInput::Invalid { .. }) => {
+                    Err(ToolError::Failed("there is nothing to run".into()))
+                }
+            };
+            Ran {
+                run,
+                duration: begun.elapsed(),
+                result,
+            }
+        });
+        let run_under_way = Run {
+            tool_use,
+            cancellation,
+            task: task.id(),
+        };
+        self.runs.insert(run, run_under_way);
+    }
+
+    fn end_turn(&mut self, end: TurnEnd, unsent: Vec<Vec<Content>>) {
+        let Some(turn) = self.turn.take() else { return };
+        let usage = self.kernel.transcript().usage().since(turn.usage_before);
+        let info = self.provider.info(&self.kernel.settings().model);
+        let report = TurnReport {
+            end,
+            text: turn.text,
+            steps: turn.steps,
+            usage,
+            cost_usd: info.price.map(|price| price.cost(usage)),
+            duration: turn.begun.elapsed(),
+            model_duration: turn.model_time,
+            denials: turn.denials,
+            unsent,
+        };
+        self.events
+            .send(&Event::TurnEnded(Arc::new(report.clone())));
+        drop(turn.reply.send(Ok(report)));
+    }
+
+    // ---- the end
+
+    async fn close(&mut self) -> Result<(), StoreError> {
+        let effects = self.kernel.step(Input::Interrupt);
+        let mut result = self.perform(effects).await;
+        self.model = None;
+        self.questions.clear();
+        for (_, run) in self.runs.drain() {
+            run.cancellation.cancel();
+        }
+        let ended = async { while self.tools.join_next().await.is_some() {} };
+        if tokio::time::timeout(CLOSE_GRACE, ended).await.is_err() {
+            self.tools.shutdown().await;
+        }
+        if result.is_ok() {
+            result = self.journal.flush_now().await;
+        }
+        result
+    }
+}
+
+/// The store, and what is written but not yet durable.
+struct Journal {
+    store: Box<dyn Store>,
+    flush: Flush,
+    dirty: bool,
+    flushing: Option<JoinHandle<Result<(), StoreError>>>,
+}
+
+impl Journal {
+    fn append(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
+        self.store.append(entries)?;
+        self.dirty = true;
+        Ok(())
+    }
+
+    /// Makes durable what is written, beside whatever goes on.
+    fn flush_soon(&mut self) {
+        if self.dirty && self.flushing.is_none() {
+            self.dirty = false;
+            let flush = Arc::clone(&self.flush);
+            self.flushing = Some(tokio::task::spawn_blocking(move || flush()));
+        }
+    }
+
+    /// Makes durable all that is written.
+    async fn flush_now(&mut self) -> Result<(), StoreError> {
+        loop {
+            if let Some(flushing) = self.flushing.take() {
+                flushing.await.unwrap_or(Ok(()))?;
+            }
+            if !self.dirty {
+                return Ok(());
+            }
+            self.flush_soon();
+        }
+    }
+}
+
+/// A random number: the bottom of the clock is enough to spread retries.
+fn chance() -> u16 {
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| since.subsec_nanos());
+    let mixed = now.wrapping_mul(0x9e37_79b9) ^ std::process::id().wrapping_mul(0x85eb_ca6b);
+    u16::try_from(mixed >> 16).unwrap_or(0)
+}

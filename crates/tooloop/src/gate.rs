@@ -1,0 +1,81 @@
+//! Where registry and policy meet: the kernel's gate.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tooloop_kernel::{Gate, Judgement, Verdict};
+use tooloop_model::{JsonObject, ToolInput, ToolUse};
+use tooloop_policy::{Access, AccessEffect, Decision, Policy, Rule};
+use tooloop_tool::Registry;
+
+pub(crate) struct RegistryGate {
+    pub(crate) registry: Registry,
+    pub(crate) policy: Arc<RwLock<Policy>>,
+}
+
+impl RegistryGate {
+    /// What a call would touch, or what is wrong with it, in words for the model.
+    fn access(&self, tool_use: &ToolUse) -> Result<Access, String> {
+        let input = match &tool_use.input {
+            ToolInput::Valid(input) => input,
+            ToolInput::Invalid { reason, .. } => return Err(reason.clone()),
+        };
+        let Some(tool) = self.registry.get(&tool_use.name) else {
+            return Err(self.unknown(&tool_use.name));
+        };
+        let access = |input: &JsonObject| tool.access(input).map_err(|error| error.to_string());
+        catch_unwind(AssertUnwindSafe(|| access(input)))
+            .unwrap_or_else(|_| Err(format!("the tool {} failed on this input", tool_use.name)))
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let names: Vec<_> = self.registry.names().collect();
+        let meant = names.iter().find(|known| known.eq_ignore_ascii_case(name));
+        let hint = meant.map_or_else(String::new, |meant| format!(" Did you mean {meant}?"));
+        match names.as_slice() {
+            [] => format!("there is no tool named {name:?}: there are no tools here."),
+            names => format!(
+                "there is no tool named {name:?}.{hint} The tools are: {}.",
+                names.join(", ")
+            ),
+        }
+    }
+
+    /// The rule that "always" would add for this call.
+    pub(crate) fn rule(&self, tool_use: &ToolUse) -> Option<Rule> {
+        let access = self.access(tool_use).ok()?;
+        read(&self.policy, |policy| {
+            policy.allow_always_rule(&tool_use.name, &access)
+        })
+    }
+}
+
+impl Gate for RegistryGate {
+    fn judge(&self, tool_use: &ToolUse) -> Judgement {
+        let access = match self.access(tool_use) {
+            Ok(access) => access,
+            Err(message) => {
+                return Judgement {
+                    verdict: Verdict::Invalid { message },
+                    effect: AccessEffect::Effectful,
+                };
+            }
+        };
+        let verdict = match read(&self.policy, |policy| {
+            policy.decide(&tool_use.name, &access)
+        }) {
+            Decision::Allow => Verdict::Allow,
+            Decision::Ask { reason } => Verdict::Ask { reason },
+            Decision::Deny { reason } => Verdict::Deny { reason },
+        };
+        Judgement {
+            verdict,
+            effect: access.effect,
+        }
+    }
+}
+
+fn read<T>(policy: &RwLock<Policy>, look: impl FnOnce(&Policy) -> T) -> T {
+    // A policy is plain data: a panic elsewhere cannot have left it half changed.
+    look(&policy.read().unwrap_or_else(PoisonError::into_inner))
+}

@@ -1,0 +1,185 @@
+//! A live conversation, as its users hold it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tooloop_kernel::{Delivery, Transcript};
+use tooloop_model::Content;
+use tooloop_session::SessionId;
+
+use crate::event::Broadcast;
+use crate::{Events, SessionError, TurnReport};
+
+/// A live conversation. Its methods may be called from several places at once; the session itself
+/// runs as one task of the tokio runtime that it was begun in.
+///
+/// [`Session::close`] ends it and waits until nothing that it started is left. Dropping it ends it
+/// too, but cannot wait.
+#[derive(Debug)]
+pub struct Session {
+    pub(crate) id: SessionId,
+    pub(crate) workspace: PathBuf,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) commands: mpsc::Sender<Command>,
+    pub(crate) events: Arc<Broadcast>,
+    pub(crate) end: CancellationToken,
+    pub(crate) task: Option<JoinHandle<Result<(), SessionError>>>,
+}
+
+/// What a session is told from outside.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Prompt {
+        content: Vec<Content>,
+        reply: oneshot::Sender<Result<TurnReport, SessionError>>,
+    },
+    Say {
+        content: Vec<Content>,
+        delivery: Delivery,
+    },
+    Interrupt,
+    Model {
+        name: String,
+        max_output_tokens: Option<u64>,
+        escalated_output_tokens: Option<u64>,
+    },
+    Inspect(oneshot::Sender<Transcript>),
+}
+
+impl Session {
+    /// Its name.
+    #[must_use]
+    pub const fn id(&self) -> SessionId {
+        self.id
+    }
+
+    /// The folder that it works in.
+    #[must_use]
+    pub fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
+    /// What was wrong with the journal that it goes on with, and what was done about it.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// What happens from now on.
+    #[must_use]
+    pub fn events(&self) -> Events {
+        self.events.subscribe()
+    }
+
+    /// Runs a turn: from this prompt to the answer, or to whatever else ends it. Dropping the
+    /// future interrupts the turn.
+    ///
+    /// # Errors
+    /// If the prompt is blank, a turn is under way, or the journal fails. How the turn ended is
+    /// told by the report.
+    pub async fn prompt(&self, text: impl Into<String>) -> Result<TurnReport, SessionError> {
+        self.prompt_with(vec![Content::Text(text.into())]).await
+    }
+
+    /// Like [`Session::prompt`], with pictures or documents.
+    ///
+    /// # Errors
+    /// As for [`Session::prompt`].
+    pub async fn prompt_with(&self, content: Vec<Content>) -> Result<TurnReport, SessionError> {
+        if content.iter().all(Content::is_blank) {
+            return Err(SessionError::BlankPrompt);
+        }
+        let (reply, answer) = oneshot::channel();
+        self.tell(Command::Prompt { content, reply }).await?;
+        answer.await.map_err(|_| SessionError::Closed)?
+    }
+
+    /// Says something to a running turn: it reaches the model with the results of the calls that
+    /// run now. Given back by the report if the turn ends before. Without a running turn it is
+    /// kept for the next prompt.
+    ///
+    /// # Errors
+    /// If the session is closed.
+    pub async fn steer(&self, text: impl Into<String>) -> Result<(), SessionError> {
+        self.say(text.into(), Delivery::Steer).await
+    }
+
+    /// Says something that reaches the model when it would stop.
+    ///
+    /// # Errors
+    /// If the session is closed.
+    pub async fn follow_up(&self, text: impl Into<String>) -> Result<(), SessionError> {
+        self.say(text.into(), Delivery::FollowUp).await
+    }
+
+    async fn say(&self, text: String, delivery: Delivery) -> Result<(), SessionError> {
+        let content = vec![Content::Text(text)];
+        self.tell(Command::Say { content, delivery }).await
+    }
+
+    /// Ends the running turn now; its report says so. Does nothing if none is under way.
+    ///
+    /// # Errors
+    /// If the session is closed.
+    pub async fn interrupt(&self) -> Result<(), SessionError> {
+        self.tell(Command::Interrupt).await
+    }
+
+    /// Has another model write from the next model call on.
+    ///
+    /// # Errors
+    /// If the session is closed.
+    pub async fn set_model(
+        &self,
+        name: impl Into<String>,
+        max_output_tokens: Option<u64>,
+        escalated_output_tokens: Option<u64>,
+    ) -> Result<(), SessionError> {
+        self.tell(Command::Model {
+            name: name.into(),
+            max_output_tokens,
+            escalated_output_tokens,
+        })
+        .await
+    }
+
+    /// What the session has come to.
+    ///
+    /// # Errors
+    /// If the session is closed.
+    pub async fn transcript(&self) -> Result<Transcript, SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(Command::Inspect(reply)).await?;
+        answer.await.map_err(|_| SessionError::Closed)
+    }
+
+    /// Ends the session: interrupts what runs, waits until all that was started is gone and all
+    /// that was recorded is durable.
+    ///
+    /// # Errors
+    /// If the journal failed.
+    pub async fn close(mut self) -> Result<(), SessionError> {
+        self.end.cancel();
+        match self.task.take() {
+            // A task that panicked has told so on its own; there is nothing left to wait for.
+            Some(task) => task.await.unwrap_or(Err(SessionError::Closed)),
+            None => Ok(()),
+        }
+    }
+
+    async fn tell(&self, command: Command) -> Result<(), SessionError> {
+        self.commands
+            .send(command)
+            .await
+            .map_err(|_| SessionError::Closed)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.end.cancel();
+    }
+}

@@ -69,7 +69,8 @@ struct Turn {
     escalated: bool,
     /// Requests that failed in a row.
     failures: u32,
-    first_failure: Duration,
+    /// When the first of them was; `None` until one is that was told with a time.
+    first_failure: Option<Duration>,
     repeats: Repeats,
 }
 
@@ -130,7 +131,7 @@ impl Kernel {
                 error,
                 now,
                 chance,
-            } => self.fail(call, error, now, chance, out),
+            } => self.fail(call, error, Some(now), chance, out),
             Input::ToolFinished {
                 run,
                 content,

@@ -88,9 +88,8 @@ impl Kernel {
                     ModelErrorKind::Decode,
                     format!("the provider's stream makes no sense: {error}"),
                 );
-                // No clock and no chance at hand: it counts as failing at once, with the plain wait.
-                let now = self.turn.first_failure;
-                self.fail(call, error, now, 0, out);
+                // No clock and no chance at hand: no time has passed, and the wait is the plain one.
+                self.fail(call, error, None, 0, out);
             }
         }
     }
@@ -247,7 +246,7 @@ impl Kernel {
         &mut self,
         call: u64,
         error: ModelError,
-        now: Duration,
+        now: Option<Duration>,
         chance: u16,
         out: &mut Vec<Effect>,
     ) {
@@ -270,9 +269,13 @@ impl Kernel {
         self.turn.failures = self.turn.failures.saturating_add(1);
         let attempts = self.turn.failures;
         if attempts == 1 {
-            self.turn.first_failure = now;
+            self.turn.first_failure = None;
         }
-        let spent = now.saturating_sub(self.turn.first_failure);
+        self.turn.first_failure = self.turn.first_failure.or(now);
+        let spent = match (now, self.turn.first_failure) {
+            (Some(now), Some(first)) => now.saturating_sub(first),
+            (None, _) | (_, None) => Duration::ZERO,
+        };
         match self.settings.retry.decide(&error, attempts, spent, chance) {
             Retry::After(wait) => {
                 self.newest.timer = self.newest.timer.saturating_add(1);

@@ -72,16 +72,17 @@ impl Kernel {
             calling.begun.push(id.clone());
         }
         let stopped = matches!(event, StreamEvent::MessageStop { .. });
-        if !stopped {
-            out.push(Effect::Show {
-                call,
-                event: event.clone(),
-            });
-        }
+        let piece = (!stopped).then(|| event.clone());
         match calling.builder.push(event) {
-            Ok(Some(tool_use)) => self.block_complete(tool_use, out),
-            Ok(None) if stopped => self.message_complete(out),
-            Ok(None) => {}
+            Ok(completed) => {
+                // Only what fits is shown: the builder knows of it, so that it can be voided.
+                out.extend(piece.map(|event| Effect::Show { call, event }));
+                if let Some(tool_use) = completed {
+                    self.block_complete(tool_use, out);
+                } else if stopped {
+                    self.message_complete(out);
+                }
+            }
             Err(error) => {
                 out.push(Effect::CancelModel { call });
                 let error = ModelError::new(

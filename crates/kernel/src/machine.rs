@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tooloop_model::{Content, Message, MessageBuilder, ToolResult, ToolUseId};
+use tooloop_model::{Content, Message, MessageBuilder, ToolResult, ToolUseId, Usage};
 
 use crate::batch::{Batch, CallState};
 use crate::repeats::Repeats;
@@ -161,6 +161,13 @@ impl Kernel {
         self.record(Entry::message(Message::User(content)), Sync::Soon, out);
     }
 
+    /// Keeps the count of a reply of which nothing else is kept.
+    fn discard(&mut self, usage: Usage, out: &mut Vec<Effect>) {
+        if !usage.is_empty() {
+            self.record(Entry::Discarded { usage }, Sync::Soon, out);
+        }
+    }
+
     // ---- the user
 
     fn hear(&mut self, content: Vec<Content>, delivery: Delivery, out: &mut Vec<Effect>) {
@@ -197,6 +204,8 @@ impl Kernel {
                 if kept.has_substance() {
                     let entry = Entry::message(Message::Assistant(kept));
                     self.record(entry, Sync::Soon, out);
+                } else {
+                    self.discard(kept.usage, out);
                 }
                 During::Model
             }

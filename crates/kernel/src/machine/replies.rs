@@ -177,7 +177,7 @@ impl Kernel {
         self.turn.escalated = true;
         out.extend(early.runs().map(|run| Effect::CancelTool { run }));
         out.push(Effect::Void { call });
-        self.record(Entry::Discarded { usage }, Sync::Soon, out);
+        self.discard(usage, out);
         self.record(Entry::Continue(Continue::EscalateOutput), Sync::Soon, out);
         self.call_model(out);
     }
@@ -263,10 +263,7 @@ impl Kernel {
         if voided {
             out.push(Effect::Void { call });
         }
-        let usage = calling.builder.usage();
-        if !usage.is_empty() {
-            self.record(Entry::Discarded { usage }, Sync::Soon, out);
-        }
+        self.discard(calling.builder.usage(), out);
         self.turn.failures = self.turn.failures.saturating_add(1);
         let attempts = self.turn.failures;
         if attempts == 1 {

@@ -10,6 +10,7 @@ use tooloop_model::{
 
 use super::{Calling, Kernel, MAX_CONTINUATIONS, Phase};
 use crate::batch::{Batch, Call, CallState, Move};
+use crate::repeats::Repeats;
 use crate::{Continue, Effect, Entry, Retry, Sync, TurnEnd};
 
 impl Kernel {
@@ -229,6 +230,8 @@ impl Kernel {
                     &mut self.steering
                 };
                 let queued: Vec<_> = queue.drain(..queued).collect();
+                // What the user asks for now may well be the same again.
+                self.turn.repeats = Repeats::default();
                 for content in queued {
                     self.say(content, out);
                 }

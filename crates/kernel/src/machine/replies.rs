@@ -212,28 +212,21 @@ impl Kernel {
                 | StopReason::Other(_),
             )
             | None => {
-                let (queued, reason) = if self.steering.is_empty() {
-                    // Each follow-up is a task of its own.
-                    (usize::from(!self.follow_ups.is_empty()), Continue::FollowUp)
-                } else {
-                    (self.steering.len(), Continue::Steered)
-                };
-                if queued == 0 {
+                if self.queue.is_empty() {
                     return self.end(TurnEnd::Completed, out);
                 }
                 if let Some(limit) = self.spent_turns() {
                     return self.end(TurnEnd::MaxTurns { limit }, out);
                 }
-                let queue = if reason == Continue::FollowUp {
-                    &mut self.follow_ups
-                } else {
-                    &mut self.steering
-                };
-                let queued: Vec<_> = queue.drain(..queued).collect();
                 // What the user asks for now may well be the same again.
                 self.turn.repeats = Repeats::default();
-                for content in queued {
-                    self.say(content, out);
+                let mut reason = Continue::Steered;
+                if !self.say_steering(out)
+                    && let Some(queued) = self.queue.pop_front()
+                {
+                    // Each follow-up is a task of its own.
+                    self.say(queued.content, out);
+                    reason = Continue::FollowUp;
                 }
                 self.go_on(reason, out);
             }

@@ -312,3 +312,37 @@ impl Drop for Feeder {
         }
     }
 }
+
+/// A pipe with bytes in it, both of whose ends stay open here too.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) reader: PipeReader,
+    writer: PipeWriter,
+}
+
+impl Held {
+    /// What every pipe takes at once.
+    const ROOM: usize = 4096;
+
+    pub(crate) fn new(bytes: &[u8]) -> io::Result<Self> {
+        if bytes.len() > Self::ROOM {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "more bytes than a pipe is sure to hold",
+            ));
+        }
+        let (reader, mut writer) = io::pipe()?;
+        writer.write_all(bytes)?;
+        Ok(Self { reader, writer })
+    }
+
+    /// The bytes that nobody has taken.
+    pub(crate) fn unread(self) -> io::Result<Vec<u8>> {
+        let Self { mut reader, writer } = self;
+        // With the last writer gone the pipe ends behind its bytes.
+        drop(writer);
+        let mut bytes = Vec::new();
+        reader.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+}

@@ -17,7 +17,7 @@
 pub use crate::finished::{BadLine, Finished};
 pub use crate::running::Running;
 
-use crate::pipes::Reading;
+use crate::pipes::{Held, Reading};
 use crate::{Gate, ModelServer, Scratch};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -42,6 +42,9 @@ pub enum Stdin {
     Silent,
     /// A pipe with these bytes, then its end.
     Bytes(Vec<u8>),
+    /// An open pipe that holds these bytes (at most 4096) from the start and never ends, to see whether anything
+    /// takes from it: see [`Running::unread_stdin`].
+    Holding(Vec<u8>),
     /// No file at all.
     Closed,
 }
@@ -227,6 +230,7 @@ impl Run {
             std::process::id(),
             COUNT.fetch_add(1, Ordering::Relaxed)
         );
+        let mut held = None;
         let mut command = self.command();
         command
             .env_clear()
@@ -237,14 +241,18 @@ impl Run {
             command.current_dir(directory);
         }
         command
-            .stdin(match self.stdin {
+            .stdin(match &self.stdin {
                 Stdin::Null | Stdin::Closed => Stdio::null(),
                 Stdin::Silent | Stdin::Bytes(_) => Stdio::piped(),
+                Stdin::Holding(bytes) => {
+                    let pipe = held.insert(Held::new(bytes)?);
+                    Stdio::from(pipe.reader.try_clone()?)
+                }
             })
             .stdout(stdio(&self.stdout))
             .stderr(stdio(&self.stderr));
         let started = Instant::now();
-        Running::start(command, started, mark, self)
+        Running::start(command, started, mark, held, self)
     }
 
     /// The command itself, or a shell that closes files and then becomes it.

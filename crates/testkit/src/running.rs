@@ -2,7 +2,7 @@
 
 use crate::finished::Finished;
 use crate::gate::{Bell, TimedOut, lock};
-use crate::pipes::{Feeder, Line, Stream};
+use crate::pipes::{Feeder, Held, Line, Stream};
 use crate::process::{Process, has_variable, processes};
 use crate::run::{MARK, Run, Signal, Stdin, reading};
 use crate::wait_until;
@@ -35,6 +35,7 @@ pub struct Running {
     stderr: Stream,
     process: Arc<Mutex<ProcessState>>,
     bell: Arc<Bell>,
+    held: Mutex<Option<Held>>,
     watcher: Option<JoinHandle<()>>,
     feeder: Option<Feeder>,
 }
@@ -45,6 +46,7 @@ impl Running {
         mut command: Command,
         started: Instant,
         mark: String,
+        held: Option<Held>,
         run: &Run,
     ) -> io::Result<Self> {
         let mut child = command.spawn()?;
@@ -59,6 +61,7 @@ impl Running {
             stderr: Stream::none(&bell),
             process: Arc::new(Mutex::new(ProcessState { child, ended: None })),
             bell,
+            held: Mutex::new(held),
             watcher: None,
             feeder: None,
         };
@@ -116,6 +119,16 @@ impl Running {
             Some(stdin) => stdin.write_all(bytes).and_then(|()| stdin.flush()),
             None => Err(io::ErrorKind::BrokenPipe.into()),
         }
+    }
+
+    /// Takes out what is left of [`Stdin::Holding`], and ends it.
+    ///
+    /// # Errors
+    /// If its standard input is another, or this was asked before.
+    pub fn unread_stdin(&self) -> io::Result<Vec<u8>> {
+        let held = lock(&self.held).take();
+        held.ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?
+            .unread()
     }
 
     /// Ends its standard input.

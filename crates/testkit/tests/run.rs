@@ -173,6 +173,25 @@ fn standard_input() {
         .wait(LONG)
         .assert_code(0);
 
+    for (script, left) in [
+        ("echo x", "USER-LINE\n"),
+        ("read -r line; echo \"$line\"", ""),
+        ("head -c 5", "LINE\n"),
+    ] {
+        let run = shell(script)
+            .stdin(Stdin::Holding(b"USER-LINE\n".to_vec()))
+            .start();
+        run.wait(LONG).assert_code(0);
+        assert_eq!(run.unread_stdin().unwrap(), left.as_bytes(), "{script}");
+        assert!(run.unread_stdin().is_err());
+    }
+    assert!(
+        shell("exit 0")
+            .stdin(Stdin::Holding(vec![0; 5000]))
+            .try_start()
+            .is_err()
+    );
+
     let silent = shell("cat; echo end").stdin(Stdin::Silent).start();
     assert!(silent.is_alive());
     silent.close_stdin();

@@ -89,8 +89,7 @@ pub(crate) struct RunArgs {
     /// With stream-json: also the pieces of messages that are being written
     #[arg(long)]
     pub(crate) include_partial_messages: bool,
-    /// The model: anthropic/NAME, openai/NAME, ollama/NAME, or any name with --base-url
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help = tooloop::provider::MODEL_HELP)]
     pub(crate) model: Option<String>,
     /// The model server's address
     #[arg(long, value_name = "URL")]

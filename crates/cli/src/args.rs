@@ -101,10 +101,20 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_turns: Option<u32>,
     /// Calls that need no question, such as "Bash(git log *)"; may be given more than once
-    #[arg(long = "allowedTools", alias = "allowed-tools", value_name = "RULES", num_args = 1)]
+    #[arg(
+        long = "allowedTools",
+        alias = "allowed-tools",
+        value_name = "RULES",
+        num_args = 1
+    )]
     pub(crate) allowed_tools: Vec<String>,
     /// Calls that are refused, whatever else says
-    #[arg(long = "disallowedTools", alias = "disallowed-tools", value_name = "RULES", num_args = 1)]
+    #[arg(
+        long = "disallowedTools",
+        alias = "disallowed-tools",
+        value_name = "RULES",
+        num_args = 1
+    )]
     pub(crate) disallowed_tools: Vec<String>,
     /// What is done about calls that no rule decides: default, acceptEdits, plan, dontAsk,
     /// bypassPermissions
@@ -117,7 +127,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) system_prompt_file: Option<PathBuf>,
     /// What to add to the system prompt
-    #[arg(long, value_name = "TEXT", conflicts_with = "append_system_prompt_file")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        conflicts_with = "append_system_prompt_file"
+    )]
     pub(crate) append_system_prompt: Option<String>,
     /// A file with what to add to the system prompt
     #[arg(long, value_name = "FILE")]

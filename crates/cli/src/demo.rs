@@ -74,7 +74,10 @@ pub(crate) async fn hello(args: DemoArgs) -> Result<Status, Failure> {
         fs::write(folder.0.join(name), text)
             .map_err(|error| Failure::new(Status::Internal, format!("{name}: {error}")))?;
     }
-    let note = format!("the model is {model} ({}); only reading commands are allowed", provider.name());
+    let note = format!(
+        "the model is {model} ({}); only reading commands are allowed",
+        provider.name()
+    );
     play(Play {
         provider,
         model,
@@ -96,7 +99,10 @@ impl Folder {
         let path = std::env::temp_dir().join(name);
         fs::create_dir(&path).map_err(|error| {
             let path = path.display();
-            Failure::new(Status::Internal, format!("cannot make the folder {path}: {error}"))
+            Failure::new(
+                Status::Internal,
+                format!("cannot make the folder {path}: {error}"),
+            )
         })?;
         Ok(Self(path))
     }
@@ -201,7 +207,10 @@ async fn narrate(
     }
     let seconds = report.duration.as_secs_f64();
     let words = exit::words(&report.end).unwrap_or_else(|| "done".into());
-    say(&format!("\n({words}; {} model calls, {seconds:.1} s)\n", report.steps))?;
+    say(&format!(
+        "\n({words}; {} model calls, {seconds:.1} s)\n",
+        report.steps
+    ))?;
     Ok(match (report.end, stopped) {
         (TurnEnd::Interrupted { .. }, Some(status)) => status,
         (end, _) => Status::of(&end),

@@ -106,8 +106,10 @@ impl From<tooloop::SessionError> for Failure {
         let status = match &error {
             tooloop::SessionError::BlankPrompt => Status::Input,
             tooloop::SessionError::NoJournal => Status::Usage,
-            tooloop::SessionError::Journal(tooloop::journal::StoreError::NotFound { .. }
-            | tooloop::journal::StoreError::Ambiguous { .. }) => Status::Usage,
+            tooloop::SessionError::Journal(
+                tooloop::journal::StoreError::NotFound { .. }
+                | tooloop::journal::StoreError::Ambiguous { .. },
+            ) => Status::Usage,
             tooloop::SessionError::Busy
             | tooloop::SessionError::Closed
             | tooloop::SessionError::Journal(_) => Status::Internal,
@@ -132,7 +134,10 @@ pub(crate) fn words(end: &TurnEnd) -> Option<String> {
                 many => format!(" (gave up after {many} attempts)"),
             };
             let later = error.retry_after.map_or_else(String::new, |wait| {
-                format!("; the provider asks to come back in {}", span(wait.as_secs()))
+                format!(
+                    "; the provider asks to come back in {}",
+                    span(wait.as_secs())
+                )
             });
             format!("{}{later}{tries}", error.message)
         }

@@ -183,19 +183,16 @@ pub(crate) fn lines() -> mpsc::Receiver<Line> {
         let mut reader = BufReader::new(File::from(stdin));
         for number in 1_u64.. {
             let mut line = Vec::new();
-            match reader
-                .by_ref()
-                .take(MAX_STDIN)
-                .read_until(b'\n', &mut line)
-            {
+            match reader.by_ref().take(MAX_STDIN).read_until(b'\n', &mut line) {
                 Ok(0) | Err(_) => return,
                 Ok(_) => {}
             }
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            let line = parse(&line)
-                .unwrap_or_else(|reason| Line::Bad(format!("standard input, line {number}: {reason}")));
+            let line = parse(&line).unwrap_or_else(|reason| {
+                Line::Bad(format!("standard input, line {number}: {reason}"))
+            });
             if sender.blocking_send(line).is_err() {
                 return;
             }
@@ -218,7 +215,9 @@ fn parse(line: &[u8]) -> Result<Line, String> {
             Ok(Line::User(content(message.content)?))
         }
         "control_request" => Ok(Line::Control {
-            id: wire.request_id.ok_or("a control request needs \"request_id\"")?,
+            id: wire
+                .request_id
+                .ok_or("a control request needs \"request_id\"")?,
             request: wire.request.ok_or("a control request needs \"request\"")?,
         }),
         other => Err(format!(

@@ -334,7 +334,9 @@ impl Run<'_> {
             }
             _ => {
                 let error = format!("control requests of subtype {subtype:?} are not known here");
-                return self.respond(json!({ "subtype": "error", "request_id": id, "error": error })).await;
+                return self
+                    .respond(json!({ "subtype": "error", "request_id": id, "error": error }))
+                    .await;
             }
         };
         self.respond(match response {

@@ -208,7 +208,11 @@ impl Records {
         if done {
             set(&mut body, "result", report.text.clone());
         } else {
-            set(&mut body, "errors", exit::words(&report.end).into_iter().collect::<Vec<_>>());
+            set(
+                &mut body,
+                "errors",
+                exit::words(&report.end).into_iter().collect::<Vec<_>>(),
+            );
             if !report.text.is_empty() {
                 set(&mut body, "partial_result", report.text.clone());
             }
@@ -361,9 +365,7 @@ fn tool_result(result: &ToolResult) -> Value {
 
 fn stream_event(event: &StreamEvent) -> Option<Value> {
     use tooloop::BlockStart;
-    let delta = |index: &usize, delta: Value| {
-        json!({ "type": "content_block_delta", "index": index, "delta": delta })
-    };
+    let delta = |index: &usize, delta: Value| json!({ "type": "content_block_delta", "index": index, "delta": delta });
     Some(match event {
         StreamEvent::BlockStart { index, block } => {
             let block = match block {

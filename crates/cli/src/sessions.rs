@@ -31,7 +31,7 @@ pub(crate) fn list(catalog: &Catalog, limit: usize, json: bool) -> Result<Status
             .to_string()
         } else {
             let time = modified
-                .to_zoned(jiff::tz::TimeZone::system())
+                .to_zoned_datetime(jiff::tz::TimeZone::system())
                 .strftime("%Y-%m-%d %H:%M");
             format!("{}  {time}  {}", summary.header.session, summary.prompt)
         };
@@ -55,9 +55,7 @@ pub(crate) fn list(catalog: &Catalog, limit: usize, json: bool) -> Result<Status
 
 /// Shows what was said and done.
 pub(crate) fn show(catalog: &Catalog, session: &str, json: bool) -> Result<Status, Failure> {
-    let path = catalog
-        .find(session)
-        .map_err(tooloop::SessionError::from)?;
+    let path = catalog.find(session).map_err(tooloop::SessionError::from)?;
     let mut out = io::BufWriter::new(io::stdout().lock());
     let mut broken = false;
     let (header, warnings) = read_records(&path, |record| {
@@ -94,14 +92,20 @@ fn tell(record: &Record) -> String {
         },
         Entry::CallFinished(result) => {
             let mark = if result.is_error { "✗" } else { "→" };
-            format!("  {mark} {}\n", parts(&result.content).replace('\n', "\n    "))
+            format!(
+                "  {mark} {}\n",
+                parts(&result.content).replace('\n', "\n    ")
+            )
         }
         Entry::Permission {
             permission: Permission::Denied { reason },
             ..
         } => format!("  (denied: {reason})\n"),
         Entry::Retry { error, wait_ms, .. } => {
-            format!("  (failed, tried again after {wait_ms} ms: {})\n", error.message)
+            format!(
+                "  (failed, tried again after {wait_ms} ms: {})\n",
+                error.message
+            )
         }
         Entry::TurnEnd(end) => {
             exit::words(end).map_or_else(String::new, |words| format!("  ({words})\n"))
@@ -120,7 +124,9 @@ fn tell(record: &Record) -> String {
 fn block(block: &ContentBlock) -> String {
     match block {
         ContentBlock::Text { text, .. } => format!("{}\n", text.trim_end()),
-        ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking(_) => "  (thinking)\n".into(),
+        ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking(_) => {
+            "  (thinking)\n".into()
+        }
         ContentBlock::ToolUse(tool_use) => {
             format!("● {} {}\n", tool_use.name, tool_use.input.json())
         }

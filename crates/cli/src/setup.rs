@@ -2,14 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use tooloop::exec::{Environment, EnvironmentRules, Processes};
 use tooloop::journal::SessionId;
 use tooloop::provider::{
     HttpProvider, KEY_VARIABLES, LOCAL_SERVERS, ModelOverrides, NO_MODEL_HELP, Provider,
-    ProviderConfig, ReasoningEcho, ResolveError, Resolved, Secret, TransportConfig, Wanted,
-    WireFormat, detect_local, first_model_of, resolve,
+    ProviderConfig, ResolveError, Resolved, Secret, TransportConfig, Wanted, detect_local,
+    first_model_of, resolve,
 };
 use tooloop::tools::{Bash, BashSettings};
 use tooloop::{Agent, AgentBuilder, Mode, Policy, RetryPolicy, default_system_prompt};
@@ -17,7 +16,7 @@ use tooloop::{Agent, AgentBuilder, Mode, Policy, RetryPolicy, default_system_pro
 use crate::args::RunArgs;
 use crate::exit::{Failure, Status};
 use crate::sessions;
-use crate::settings::{self, Loaded, Settings, Sources};
+use crate::settings::{self, Fault, Loaded, Problem, Settings, Sources};
 
 /// What a run is made of, whatever its front end.
 pub(crate) struct Setup {
@@ -115,16 +114,21 @@ pub(crate) fn load_settings(args: &RunArgs, workspace: &Path) -> Result<Loaded, 
     for rule in &args.disallowed_tools {
         flags.push(("disallowed_tools", rule.clone()));
     }
-    settings::load(&Sources {
-        user: settings::user_file(&environment),
-        project: (!args.bare).then(|| workspace.to_owned()),
+    let sources = Sources {
         explicit: args.settings.clone(),
-        environment: &environment,
-        environment_names: &settings::environment_names(),
+        working_directory: std::env::current_dir().unwrap_or_default(),
         flags,
-    })
-    .map_err(|error| {
-        let status = if error.is_sandbox() {
+        ..Sources::new(workspace.to_owned(), std::env::vars_os().collect())
+    };
+    let sources = Sources {
+        project: sources.project.filter(|_| !args.bare),
+        ..sources
+    };
+    settings::load(&sources).map_err(|error| {
+        let is_sandbox = |problem: &Problem| {
+            matches!(problem.fault, Fault::Value { key: "sandbox", .. })
+        };
+        let status = if error.problems.iter().any(is_sandbox) {
             Status::Sandbox
         } else {
             Status::Settings
@@ -209,11 +213,11 @@ fn agent(
         .output_tokens(cap, escalated)
         .max_parallel_tools(settings.max_parallel_tools)
         .retry(RetryPolicy {
-            base: Duration::from_millis(settings.retry_base_ms),
-            max_wait: Duration::from_millis(settings.retry_max_wait_ms),
+            base: settings.retry_base,
+            max_wait: settings.retry_max_wait,
             max_attempts: settings.retry_max_attempts,
-            max_total: Duration::from_millis(settings.retry_max_total_ms),
-            max_server_wait: Duration::from_millis(settings.retry_after_max_ms),
+            max_total: settings.retry_max_total,
+            max_server_wait: settings.retry_after_max,
             ..RetryPolicy::default()
         })
         .policy(Policy {
@@ -226,14 +230,13 @@ fn agent(
 
 fn bash(settings: &Settings, processes: &Processes, folders: Vec<PathBuf>) -> Bash {
     let mut withhold: Vec<String> = KEY_VARIABLES.iter().map(ToString::to_string).collect();
-    withhold.extend(settings.key_variable.clone());
     withhold.extend(settings.withhold_environment.iter().cloned());
     let rules = EnvironmentRules {
         withhold,
         pass: settings.pass_environment.clone(),
     };
     let mut bash = BashSettings::new(processes.clone(), Environment::of_this_process(&rules));
-    bash.time_limit = Duration::from_millis(settings.tool_timeout_ms);
+    bash.time_limit = settings.tool_timeout;
     bash.folders = folders;
     bash.spool_bytes = settings.spool_max_bytes;
     if let Some(shell) = &settings.shell {
@@ -247,7 +250,7 @@ async fn provider(settings: &Settings) -> Result<(Arc<dyn Provider>, String), Fa
     let wanted = Wanted {
         model: settings.model.clone(),
         base_url: settings.base_url.clone(),
-        format: settings.api.as_deref().and_then(WireFormat::parse),
+        format: settings.api,
         api_key: settings
             .key_variable
             .as_deref()
@@ -277,15 +280,16 @@ async fn provider(settings: &Settings) -> Result<(Arc<dyn Provider>, String), Fa
             ))
         })?,
     };
-    let provider = HttpProvider::new(config).map_err(|error| Failure::settings(error.to_string()))?;
+    let provider =
+        HttpProvider::new(config).map_err(|error| Failure::settings(error.to_string()))?;
     Ok((Arc::new(provider), model))
 }
 
 fn configure(config: &mut ProviderConfig, settings: &Settings) {
     config.transport = TransportConfig {
-        first_byte: Duration::from_millis(settings.stream_first_byte_timeout_ms),
-        idle: Duration::from_millis(settings.stream_idle_timeout_ms),
-        content: Duration::from_millis(settings.stream_content_timeout_ms),
+        first_byte: settings.stream_first_byte_timeout,
+        idle: settings.stream_idle_timeout,
+        content: settings.stream_content_timeout,
         extra_ca: settings.extra_ca_file.clone(),
         ..TransportConfig::default()
     };
@@ -293,11 +297,7 @@ fn configure(config: &mut ProviderConfig, settings: &Settings) {
         context_window: settings.context_window,
         max_output_tokens: settings.max_output_tokens,
     };
-    config.reasoning_echo = match settings.reasoning_echo.as_str() {
-        "auto" => ReasoningEcho::Auto,
-        "never" => ReasoningEcho::Never,
-        field => ReasoningEcho::Field(field.into()),
-    };
+    config.reasoning_echo = settings.reasoning_echo.clone();
 }
 
 fn system_prompt(args: &RunArgs, workspace: &Path) -> Result<String, Failure> {

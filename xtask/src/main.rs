@@ -19,14 +19,22 @@ fn lines() -> anyhow::Result<()> {
     let mut rooms: Vec<_> = fs::read_dir(root)?.collect::<Result<_, _>>()?;
     rooms.sort_by_key(fs::DirEntry::file_name);
     let mut out = io::stdout().lock();
-    writeln!(out, "{:<10} {:>7} {:>7} {:>7}", "room", "source", "tests", "others")?;
+    writeln!(
+        out,
+        "{:<10} {:>7} {:>7} {:>7}",
+        "room", "source", "tests", "others"
+    )?;
     let mut sums = [0; 3];
     for room in rooms {
         let mut counts = [0; 3];
         count(&room.path(), &mut counts)?;
         let [source, tests, others] = counts;
         let name = room.file_name();
-        writeln!(out, "{:<10} {source:>7} {tests:>7} {others:>7}", name.to_string_lossy())?;
+        writeln!(
+            out,
+            "{:<10} {source:>7} {tests:>7} {others:>7}",
+            name.to_string_lossy()
+        )?;
         for (sum, count) in sums.iter_mut().zip(counts) {
             *sum += count;
         }

@@ -41,7 +41,15 @@ const PURE: &[(&str, &[&str])] = &[
 
 /// Words of vendors, which end at the codec.
 const VENDORS: &[&str] = &[
-    "anthropic", "openai", "claude", "gpt-", "gemini", "ollama", "mistral", "deepseek", "openrouter",
+    "anthropic",
+    "openai",
+    "claude",
+    "gpt-",
+    "gemini",
+    "ollama",
+    "mistral",
+    "deepseek",
+    "openrouter",
 ];
 
 /// Where they may stand all the same: the codecs and what tests them.
@@ -53,7 +61,13 @@ fn root() -> PathBuf {
 
 fn metadata() -> Value {
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .args([
+            "metadata",
+            "--no-deps",
+            "--format-version",
+            "1",
+            "--offline",
+        ])
         .current_dir(root())
         .output()
         .unwrap();
@@ -96,9 +110,9 @@ fn rooms_import_only_downward() {
     let rules: BTreeMap<_, _> = MAY_IMPORT.iter().copied().collect();
     for (package, names) in &dependencies {
         let Some(own) = room(package) else { continue };
-        let allowed = rules
-            .get(own)
-            .unwrap_or_else(|| panic!("{package} has no rule: say in MAY_IMPORT what it may import"));
+        let allowed = rules.get(own).unwrap_or_else(|| {
+            panic!("{package} has no rule: say in MAY_IMPORT what it may import")
+        });
         for name in names {
             if let Some(other) = room(name) {
                 assert!(allowed.contains(&other), "{package} must not import {name}");
@@ -106,7 +120,9 @@ fn rooms_import_only_downward() {
         }
     }
     for (own, _) in MAY_IMPORT {
-        let known = dependencies.keys().any(|package| room(package) == Some(own));
+        let known = dependencies
+            .keys()
+            .any(|package| room(package) == Some(own));
         assert!(known, "the room {own:?} of the rules is not there");
     }
 }
@@ -123,8 +139,17 @@ fn pure_rooms_have_pure_dependencies() {
             );
         }
         let bans = fs::read_to_string(root().join(format!("crates/{own}/clippy.toml"))).unwrap();
-        for ban in ["std::fs", "std::env", "std::process", "std::time", "std::thread"] {
-            assert!(bans.contains(ban), "clippy.toml of {own} does not ban {ban}");
+        for ban in [
+            "std::fs",
+            "std::env",
+            "std::process",
+            "std::time",
+            "std::thread",
+        ] {
+            assert!(
+                bans.contains(ban),
+                "clippy.toml of {own} does not ban {ban}"
+            );
         }
     }
 }
@@ -132,7 +157,13 @@ fn pure_rooms_have_pure_dependencies() {
 /// Every file that git knows, as path and text; what is not text is left out.
 fn files() -> Vec<(String, String)> {
     let output = Command::new("git")
-        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .args([
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ])
         .current_dir(root())
         .output()
         .unwrap();
@@ -150,7 +181,9 @@ fn files() -> Vec<(String, String)> {
 }
 
 fn sources() -> impl Iterator<Item = (String, String)> {
-    files().into_iter().filter(|(path, _)| path.ends_with(".rs"))
+    files()
+        .into_iter()
+        .filter(|(path, _)| path.ends_with(".rs"))
 }
 
 #[test]
@@ -177,7 +210,11 @@ fn vendor_words_end_at_the_codecs() {
 
 #[test]
 fn unsafe_code_lives_in_exec() {
-    let allows = ["allow(unsafe_code", "expect(unsafe_code", "unsafe_code = \"allow\""];
+    let allows = [
+        "allow(unsafe_code",
+        "expect(unsafe_code",
+        "unsafe_code = \"allow\"",
+    ];
     for (path, text) in files() {
         if path.starts_with("crates/exec/") || path == "xtask/tests/tidy.rs" {
             continue;
@@ -190,14 +227,24 @@ fn unsafe_code_lives_in_exec() {
 
 #[test]
 fn nothing_is_switched_off_and_no_lint_is_allowed_without_a_reason() {
-    let words = ["#[ignore", "todo!(", "unimplemented!(", "FIXME", "XXX", "dbg!("];
+    let words = [
+        "#[ignore",
+        "todo!(",
+        "unimplemented!(",
+        "FIXME",
+        "XXX",
+        "dbg!(",
+    ];
     for (path, text) in sources().filter(|(path, _)| path != "xtask/tests/tidy.rs") {
         for word in words {
             assert!(!text.contains(word), "{path} holds {word}");
         }
         for (at, _) in text.match_indices("[allow(") {
             let attribute = text[at..].split(']').next().unwrap_or_default();
-            assert!(attribute.contains("reason"), "{path}: an allow without a reason: {attribute}");
+            assert!(
+                attribute.contains("reason"),
+                "{path}: an allow without a reason: {attribute}"
+            );
         }
     }
 }
@@ -205,7 +252,10 @@ fn nothing_is_switched_off_and_no_lint_is_allowed_without_a_reason() {
 #[test]
 fn modules_say_what_they_are_for() {
     for (path, text) in sources() {
-        assert!(text.starts_with("//!"), "{path} does not begin with a //! doc");
+        assert!(
+            text.starts_with("//!"),
+            "{path} does not begin with a //! doc"
+        );
     }
 }
 

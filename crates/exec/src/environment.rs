@@ -72,7 +72,8 @@ impl Environment {
         source: impl IntoIterator<Item = (OsString, OsString)>,
         rules: &EnvironmentRules,
     ) -> Self {
-        let is_listed = |list: &[String], name: &OsStr| list.iter().any(|other| OsStr::new(other) == name);
+        let is_listed =
+            |list: &[String], name: &OsStr| list.iter().any(|other| OsStr::new(other) == name);
         let mut environment = Self::empty();
         for (name, value) in source {
             if is_listed(&rules.pass, &name)
@@ -138,7 +139,9 @@ mod tests {
             withhold: list(withhold),
             pass: list(pass),
         };
-        let source = source.iter().map(|&(name, value)| (name.into(), value.into()));
+        let source = source
+            .iter()
+            .map(|&(name, value)| (name.into(), value.into()));
         Environment::fit(source, &rules)
     }
 
@@ -164,10 +167,20 @@ mod tests {
 
     #[test]
     fn nobody_is_there() {
-        let environment = fit(&[("PAGER", "less"), ("EDITOR", "vi"), ("TERM", "xterm")], &[], &["EDITOR"]);
+        let environment = fit(
+            &[("PAGER", "less"), ("EDITOR", "vi"), ("TERM", "xterm")],
+            &[],
+            &["EDITOR"],
+        );
         assert_eq!(environment.get("PAGER"), Some("cat".as_ref()));
         assert_eq!(environment.get("TERM"), Some("dumb".as_ref()));
         assert_eq!(environment.get("EDITOR"), Some("vi".as_ref()));
-        assert_eq!(environment.iter().filter(|(name, _)| *name == "PAGER").count(), 1);
+        assert_eq!(
+            environment
+                .iter()
+                .filter(|(name, _)| *name == "PAGER")
+                .count(),
+            1
+        );
     }
 }

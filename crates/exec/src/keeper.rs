@@ -93,7 +93,10 @@ impl Shared {
             outer: std::env::var(MARK).ok().filter(|mark| mark.len() < 1000),
             next: AtomicU64::new(1),
             state: Mutex::default(),
-            wake: platform::above_standard(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)?,
+            wake: platform::above_standard(eventfd(
+                0,
+                EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK,
+            )?)?,
             stopping: AtomicBool::new(false),
             own_oom_score: oom_score(std::process::id().cast_signed()),
         })
@@ -243,7 +246,11 @@ impl Shared {
             state.disown(pid);
         }
         for pid in children {
-            if state.sessions.get(&pid).is_some_and(|session| session.phase != Phase::Left) {
+            if state
+                .sessions
+                .get(&pid)
+                .is_some_and(|session| session.phase != Phase::Left)
+            {
                 continue;
             }
             let Some(process) = read_process(pid) else {
@@ -293,7 +300,7 @@ impl Shared {
     }
 
     /// The score that commands are given, if it differs from ours.
-    fn oom_mark(&self) -> Option<i32> {
+    pub(crate) fn oom_mark(&self) -> Option<i32> {
         let own = self.own_oom_score?;
         let mark = own.saturating_add(OOM_STEP).min(1000);
         (mark != own).then_some(mark)
@@ -371,7 +378,10 @@ fn start(shared: &Shared, spawner: &mut io::Result<Spawner>, request: Request) {
     }
     let started = match spawner {
         Ok(spawner) => spawner.spawn(&request.image),
-        Err(error) => Err((Stage::Prepare, io::Error::new(error.kind(), error.to_string()))),
+        Err(error) => Err((
+            Stage::Prepare,
+            io::Error::new(error.kind(), error.to_string()),
+        )),
     };
     if let Ok(pid) = started {
         let mut state = shared.state();
@@ -385,10 +395,6 @@ fn start(shared: &Shared, spawner: &mut io::Result<Spawner>, request: Request) {
             },
         );
         drop(state);
-        if let Some(mark) = shared.oom_mark() {
-            // It may be forbidden: then orphans are told by session and mark alone.
-            std::fs::write(format!("/proc/{pid}/oom_score_adj"), mark.to_string()).unwrap_or_default();
-        }
         // The pipe must end with the last process that writes to it.
         drop(request.image);
         if request.answer.send(Ok(pid)).is_err() {
@@ -417,7 +423,8 @@ fn care(shared: &Shared) {
                 platform::kill(process, Signal::KILL);
             }
             // Its shell is a child that nobody else waits for.
-            if waitpid(Pid::from_raw(id), WaitOptions::NOHANG).is_ok_and(|reaped| reaped.is_none()) {
+            if waitpid(Pid::from_raw(id), WaitOptions::NOHANG).is_ok_and(|reaped| reaped.is_none())
+            {
                 continue;
             }
             if let Some(session) = shared.state().sessions.get_mut(&id) {
@@ -442,12 +449,20 @@ fn wait(shared: &Shared, timeout: Option<Duration>, is_busy: bool) -> bool {
         .collect();
     let mut fds = vec![PollFd::new(&shared.wake, PollFlags::IN)];
     if !is_busy {
-        fds.extend(pipes.iter().map(|(_, pipe)| PollFd::new(pipe, PollFlags::IN)));
+        fds.extend(
+            pipes
+                .iter()
+                .map(|(_, pipe)| PollFd::new(pipe, PollFlags::IN)),
+        );
     }
     let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
     // An interrupted wait is a short one.
     poll(&mut fds, timeout.as_ref()).unwrap_or_default();
-    let ready: Vec<bool> = fds.iter().skip(1).map(|fd| !fd.revents().is_empty()).collect();
+    let ready: Vec<bool> = fds
+        .iter()
+        .skip(1)
+        .map(|fd| !fd.revents().is_empty())
+        .collect();
     drop(fds);
     rustix::io::read(&shared.wake, &mut [0_u8; 8]).unwrap_or_default();
     let mut buffer = [0_u8; 64 * 1024];

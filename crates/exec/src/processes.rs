@@ -91,7 +91,11 @@ impl Processes {
         };
         let gone = || io::Error::other("the thread that starts processes is gone");
         let begin = Instant::now();
-        self.inner.requests.send(request).await.map_err(|_| gone())?;
+        self.inner
+            .requests
+            .send(request)
+            .await
+            .map_err(|_| gone())?;
         self.inner.shared.wake();
         let pid = started
             .await
@@ -157,7 +161,8 @@ impl Processes {
         let mut add = |parts: &[&OsStr]| is_whole &= environment.push(parts);
         let equals = OsStr::new("=");
         for (name, value) in command.environment.iter() {
-            let is_replaced = name == "PWD" || name == MARK || (name == "BASH_ENV" && startup.is_some());
+            let is_replaced =
+                name == "PWD" || name == MARK || (name == "BASH_ENV" && startup.is_some());
             if !is_replaced {
                 add(&[name, equals, value]);
             }
@@ -194,6 +199,11 @@ impl Processes {
             directory: string(command.directory.as_os_str())?,
             output,
             extra,
+            oom_score: self
+                .inner
+                .shared
+                .oom_mark()
+                .and_then(|mark| CString::new(mark.to_string()).ok()),
         };
         Ok((image, ours))
     }
@@ -257,7 +267,10 @@ impl Drop for Inner {
     fn drop(&mut self) {
         end_all(&self.shared, Duration::ZERO);
         self.shared.stop();
-        let keeper = self.keeper.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let keeper = self
+            .keeper
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Keeper::Running(thread) = std::mem::replace(keeper, Keeper::Gone) {
             // It does not panic; if it did, there is nothing left to do.
             thread.join().unwrap_or_default();

@@ -12,9 +12,9 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 
+use crate::Progress;
 use crate::output::{Capture, Output};
 use crate::platform::readable;
-use crate::Progress;
 
 /// How much is read at once from a command that prints little.
 const LITTLE: usize = 64 * 1024;

@@ -242,7 +242,11 @@ fn end_of(status: Option<WaitStatus>) -> End {
 
 fn describe(process: &Process) -> Leftover {
     let line = command_line(process.pid);
-    let line = if line.trim().is_empty() { &process.name } else { &line };
+    let line = if line.trim().is_empty() {
+        &process.name
+    } else {
+        &line
+    };
     let name: String = line
         .chars()
         .take(NAME)

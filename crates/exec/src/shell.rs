@@ -53,7 +53,11 @@ impl Shell {
                     .map(|folder| folder.join(name))
                     .find(|path| path.is_file() && access(path, Access::EXEC_OK).is_ok())
             };
-            Self::at(find("bash").or_else(|| find("sh")).unwrap_or_else(|| "/bin/sh".into()))
+            Self::at(
+                find("bash")
+                    .or_else(|| find("sh"))
+                    .unwrap_or_else(|| "/bin/sh".into()),
+            )
         })
     }
 
@@ -166,7 +170,10 @@ pub(crate) fn may_change_directory(text: &str) -> bool {
     let mut bytes = text.iter().peekable();
     while let Some(byte) = bytes.next() {
         if *byte == b'.'
-            && matches!(before, b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'(' | b'{' | b'!')
+            && matches!(
+                before,
+                b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'(' | b'{' | b'!'
+            )
             && matches!(bytes.peek(), Some(b' ' | b'\t'))
         {
             return true;
@@ -179,7 +186,8 @@ pub(crate) fn may_change_directory(text: &str) -> bool {
 /// The path that a shell wrote, without its line end.
 pub(crate) fn told_directory(bytes: &[u8]) -> Option<PathBuf> {
     let path = bytes.strip_suffix(b"\n")?;
-    path.starts_with(b"/").then(|| PathBuf::from(OsStr::from_bytes(path)))
+    path.starts_with(b"/")
+        .then(|| PathBuf::from(OsStr::from_bytes(path)))
 }
 
 #[cfg(test)]
@@ -200,7 +208,14 @@ mod tests {
         ] {
             assert!(may_change_directory(text), "{text}");
         }
-        for text in ["true", "ls .", "echo a.b", "./run .x. x.y", "cargo test", ""] {
+        for text in [
+            "true",
+            "ls .",
+            "echo a.b",
+            "./run .x. x.y",
+            "cargo test",
+            "",
+        ] {
             assert!(!may_change_directory(text), "{text}");
         }
     }

@@ -120,7 +120,9 @@ fn await_ends(processes: &[Process], wait: Duration) {
         let opened = Pid::from_raw(process.pid).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
         match opened {
             Some(Ok(pidfd)) => watched.push(pidfd),
-            Some(Err(rustix::io::Errno::NOSYS)) => return thread::sleep(wait.min(Duration::from_millis(20))),
+            Some(Err(rustix::io::Errno::NOSYS)) => {
+                return thread::sleep(wait.min(Duration::from_millis(20)));
+            }
             _ => {}
         }
     }

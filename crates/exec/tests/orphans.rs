@@ -18,7 +18,10 @@ fn zombies() -> Vec<String> {
         .flatten()
         .flat_map(|task| {
             let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            children.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+            children
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
         })
         .filter(|pid| {
             fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "))
@@ -32,8 +35,14 @@ async fn orphans_are_found_named_ended_and_reaped() {
     let processes = Processes::new().unwrap();
 
     // A child that another part of the program waits for is left to it, dead or alive.
-    let mut own_living = std::process::Command::new("sleep").arg("3000").spawn().unwrap();
-    let mut own_dead = std::process::Command::new("sh").args(["-c", "exit 5"]).spawn().unwrap();
+    let mut own_living = std::process::Command::new("sleep")
+        .arg("3000")
+        .spawn()
+        .unwrap();
+    let mut own_dead = std::process::Command::new("sh")
+        .args(["-c", "exit 5"])
+        .spawn()
+        .unwrap();
 
     // Cut off from everything: no mark, another session, no pipe, no parent.
     let time = long_time();
@@ -44,7 +53,10 @@ async fn orphans_are_found_named_ended_and_reaped() {
     assert_eq!(outcome.leftovers.len(), 1, "{:?}", outcome.leftovers);
 
     // It is named once only, and the next command is quick to return.
-    let outcome = processes.run(command("true", Path::new("/"))).await.unwrap();
+    let outcome = processes
+        .run(command("true", Path::new("/")))
+        .await
+        .unwrap();
     assert!(outcome.leftovers.is_empty());
 
     processes.end_all(Duration::from_secs(1)).await;
@@ -52,7 +64,8 @@ async fn orphans_are_found_named_ended_and_reaped() {
 
     // Orphans that exit by themselves, while a leftover lives.
     let time = long_time();
-    let text = format!("for n in 1 2 3 4 5 6 7 8; do (setsid sleep 0.0$n &); done; sleep {time} & true");
+    let text =
+        format!("for n in 1 2 3 4 5 6 7 8; do (setsid sleep 0.0$n &); done; sleep {time} & true");
     processes.run(command(&text, Path::new("/"))).await.unwrap();
     let own_dead_pid = own_dead.id().to_string();
     let begin = Instant::now();

@@ -358,7 +358,10 @@ fn plain_run(bytes: &[u8]) -> usize {
     let mut run = 0;
     for block in bytes.chunks(BLOCK) {
         // Without an early exit, so that it is done many bytes at a time.
-        if block.iter().fold(true, |plain, byte| plain & is_plain(byte)) {
+        if block
+            .iter()
+            .fold(true, |plain, byte| plain & is_plain(byte))
+        {
             run += block.len();
         } else {
             run += block.iter().take_while(|byte| is_plain(byte)).count();

@@ -77,7 +77,10 @@ impl Output {
             if !text.ends_with('\n') {
                 text.push('\n');
             }
-            push(&mut text, format_args!("[... {} bytes left out", self.left_out));
+            push(
+                &mut text,
+                format_args!("[... {} bytes left out", self.left_out),
+            );
             if let Some(spool) = &self.spool {
                 text.push_str("; ");
                 describe(&mut text, spool);
@@ -209,7 +212,11 @@ impl Capture {
     fn spool(&mut self) -> &mut SpoolFile {
         let raw = std::mem::take(&mut self.raw);
         self.spool.get_or_insert_with(|| {
-            let folder = self.limits.spool_folder.as_deref().unwrap_or_else(|| "".as_ref());
+            let folder = self
+                .limits
+                .spool_folder
+                .as_deref()
+                .unwrap_or_else(|| "".as_ref());
             let mut file = SpoolFile::create(folder, &self.name, self.limits.spool_bytes);
             file.write(&raw);
             file

@@ -96,7 +96,10 @@ impl SpoolFile {
 }
 
 fn open(folder: &Path, path: &Path) -> io::Result<File> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
     OpenOptions::new()
         .write(true)
         .create_new(true)

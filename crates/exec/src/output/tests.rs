@@ -29,9 +29,18 @@ fn cleaned(bytes: &[u8]) -> String {
 fn harmless_forms() {
     for (raw, expected) in [
         (&b"plain\ttext\n"[..], "plain\ttext\n"),
-        (b"\x1b[1;31mred\x1b[0m and \x1b[38;2;1;2;3mblue", "red and blue"),
-        (b"\x1b]0;title\x07a\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\b", "alinkb"),
-        (b"\x1bPq#0;2;0\x1b\\after \x1b(Bset \x1b7\x1b8\x1bMx", "after set x"),
+        (
+            b"\x1b[1;31mred\x1b[0m and \x1b[38;2;1;2;3mblue",
+            "red and blue",
+        ),
+        (
+            b"\x1b]0;title\x07a\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\b",
+            "alinkb",
+        ),
+        (
+            b"\x1bPq#0;2;0\x1b\\after \x1b(Bset \x1b7\x1b8\x1bMx",
+            "after set x",
+        ),
         (b"a\r\nb\r\r\nc\n", "a\nb\nc\n"),
         (b"10%\r50%\r100%\ndone\n", "100%\ndone\n"),
         (b"long line\rshort\n", "shortline\n"),
@@ -39,9 +48,18 @@ fn harmless_forms() {
         (b"long line\x1b[2K\x1b[1Gshort\n", "short\n"),
         (b"left over\r", "left over"),
         (b"|\x08/\x08-\x08done", "done"),
-        (b"bell\x07 form\x0c nul\x00 del\x7f", "bell form\\x0c nul\\x00 del\\x7f"),
-        (b"a\xff\xfe\x00b \x1b[31mred\x1b[0m\r\nc\x80", "a\\xff\\xfe\\x00b red\nc\\x80"),
-        (b"caf\xc3\xa9 \xf0\x9f\x98\x80 \xe6\x97", "caf\u{e9} \u{1f600} \\xe6\\x97"),
+        (
+            b"bell\x07 form\x0c nul\x00 del\x7f",
+            "bell form\\x0c nul\\x00 del\\x7f",
+        ),
+        (
+            b"a\xff\xfe\x00b \x1b[31mred\x1b[0m\r\nc\x80",
+            "a\\xff\\xfe\\x00b red\nc\\x80",
+        ),
+        (
+            b"caf\xc3\xa9 \xf0\x9f\x98\x80 \xe6\x97",
+            "caf\u{e9} \u{1f600} \\xe6\\x97",
+        ),
         (b"\xe6\x97\x1b[0mx \xe0\x80y", "\\xe6\\x97x \\xe0\\x80y"),
         (b"\xc2\x9b31m \xc2\xb0", "\\u{9b}31m \u{b0}"),
         (b"\x1b]0;never closed\nnext", "\nnext"),
@@ -56,13 +74,19 @@ fn harmless_forms() {
 #[test]
 fn a_line_too_long_to_overwrite_is_kept() {
     let raw = format!("{}\rshort\n", "x".repeat(5000));
-    assert_eq!(cleaned(raw.as_bytes()), format!("{}\nshort\n", "x".repeat(5000)));
+    assert_eq!(
+        cleaned(raw.as_bytes()),
+        format!("{}\nshort\n", "x".repeat(5000))
+    );
 }
 
 #[test]
 fn cuts_between_characters_and_counts() {
     let output = capture(limits(3, 2), &["äöü12345日本".as_bytes()]);
-    assert_eq!((output.head.as_str(), output.tail.as_str()), ("äöü", "日本"));
+    assert_eq!(
+        (output.head.as_str(), output.tail.as_str()),
+        ("äöü", "日本")
+    );
     assert_eq!(output.left_out, 5);
     assert_eq!(output.text(), "äöü\n[... 5 bytes left out ...]\n日本");
     let whole = capture(limits(3, 2), &["äöü12".as_bytes()]);
@@ -92,7 +116,9 @@ fn the_whole_of_a_long_output_is_in_a_private_file() {
         spool_folder: Some(spool_folder.clone()),
         ..limits(10, 10)
     };
-    let lines: Vec<String> = (0..50_000).map(|n| format!("\x1b[1mline {n}\x1b[0m\n")).collect();
+    let lines: Vec<String> = (0..50_000)
+        .map(|n| format!("\x1b[1mline {n}\x1b[0m\n"))
+        .collect();
     let pieces: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();
     let output = capture(limits, &pieces);
     let spool = output.spool.clone().unwrap();
@@ -100,13 +126,19 @@ fn the_whole_of_a_long_output_is_in_a_private_file() {
     assert_eq!(fs::read(&spool.path).unwrap(), whole.as_bytes());
     assert_eq!(spool.bytes, whole.len() as u64);
     assert_eq!(spool.state, SpoolState::Whole);
-    assert_eq!(fs::metadata(&spool.path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        fs::metadata(&spool.path).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
     let cleaned: usize = (0..50_000).map(|n| format!("line {n}\n").len()).sum();
     assert_eq!(output.left_out as usize, cleaned - 20);
     let path = spool.path.display();
     assert_eq!(
         output.text(),
-        format!("line 0\nlin\n[... {} bytes left out; whole output in {path} ...]\nine 49999\n", cleaned - 20)
+        format!(
+            "line 0\nlin\n[... {} bytes left out; whole output in {path} ...]\nine 49999\n",
+            cleaned - 20
+        )
     );
 }
 
@@ -138,7 +170,11 @@ fn the_file_is_bounded() {
     let spool = output.spool.clone().unwrap();
     assert_eq!(spool.state, SpoolState::Capped);
     assert_eq!(fs::metadata(&spool.path).unwrap().len(), 1000);
-    assert!(output.text().contains("the first 1000 bytes, up to the limit"));
+    assert!(
+        output
+            .text()
+            .contains("the first 1000 bytes, up to the limit")
+    );
 }
 
 #[test]
@@ -151,7 +187,11 @@ fn a_file_that_cannot_be_written_is_noted() {
         ..limits(10, 10)
     };
     let output = capture(no_folder, &[&[b'x'; 100]]);
-    assert!(output.text().contains("could not be kept"), "{}", output.text());
+    assert!(
+        output.text().contains("could not be kept"),
+        "{}",
+        output.text()
+    );
     assert_eq!(output.left_out, 80);
 }
 
@@ -170,8 +210,21 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
         "[a-z äé日😀\u{80}-\u{9f}]{0,12}".prop_map(String::into_bytes),
         prop::collection::vec(any::<u8>(), 0..6),
         prop::sample::select(vec![
-            &b"\n"[..], b"\r", b"\r\n", b"\x08", b"\x1b[K", b"\x1b[2K", b"\x1b[1G", b"\x1b[31m", b"\x1b]0;t",
-            b"\x07", b"\x1b\\", b"\x1b", b"\x1bP", b"\x1b(B", b"\xe6\x97",
+            &b"\n"[..],
+            b"\r",
+            b"\r\n",
+            b"\x08",
+            b"\x1b[K",
+            b"\x1b[2K",
+            b"\x1b[1G",
+            b"\x1b[31m",
+            b"\x1b]0;t",
+            b"\x07",
+            b"\x1b\\",
+            b"\x1b",
+            b"\x1bP",
+            b"\x1b(B",
+            b"\xe6\x97",
         ])
         .prop_map(<[u8]>::to_vec),
         (4000..4200_usize).prop_map(|length| vec![b'w'; length]),

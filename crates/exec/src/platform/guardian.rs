@@ -74,7 +74,8 @@ impl Guardian {
         // A fork that sends no signal at its end, so that nobody else waits for it by accident.
         // SAFETY: the child runs `guard` and nothing else, which makes system calls only and does
         // not return. All signals are blocked, so none of the harness's handlers runs in it.
-        let pid = unsafe { libc::syscall(libc::SYS_clone, 0_usize, 0_usize, 0_usize, 0_usize, 0_usize) };
+        let pid =
+            unsafe { libc::syscall(libc::SYS_clone, 0_usize, 0_usize, 0_usize, 0_usize, 0_usize) };
         let pid = pid as i32;
         if pid == 0 {
             guard(read.as_raw_fd(), &needle, arguments);
@@ -291,9 +292,7 @@ fn belongs(folder: RawFd, name: &[u8], memory: &Memory) -> bool {
     let mut field = |skip| number(fields.get(spaces.nth(skip)?..)?, b' ');
     let group = field(1);
     let session = field(0);
-    let remembered = |id: Option<i32>| {
-        id.is_some_and(|id| id > 1 && memory.sessions.contains(&id))
-    };
+    let remembered = |id: Option<i32>| id.is_some_and(|id| id > 1 && memory.sessions.contains(&id));
     remembered(group) || remembered(session) || is_marked(folder, name, memory)
 }
 
@@ -558,7 +557,9 @@ mod tests {
     #[test]
     fn finds_the_run_in_an_environment() {
         assert!(finds(b"A=b\0TOOLOOP_RUN=0123456789abcdef.7\0C=d\0"));
-        assert!(finds(b"TOOLOOP_RUN=ffffffffffffffff.1:0123456789abcdef.7\0"));
+        assert!(finds(
+            b"TOOLOOP_RUN=ffffffffffffffff.1:0123456789abcdef.7\0"
+        ));
         assert!(!finds(b"TOOLOOP_RUN=ffffffffffffffff.1\0"));
         assert!(!finds(b"TOOLOOP_RUN=0123456789abcdef\0"));
         assert!(!finds(b"XTOOLOOP_RUN=0123456789abcdef.7\0"));

@@ -60,8 +60,10 @@ pub(crate) struct Image {
     pub(crate) directory: CString,
     /// Takes standard output and standard error.
     pub(crate) output: OwnedFd,
-    /// Descriptors to be had by the child under these numbers.
+    /// Descriptors to be had by the child under these numbers, in rising order.
     pub(crate) extra: Vec<(RawFd, OwnedFd)>,
+    /// How ready the kernel is to be to end the child when memory runs out.
+    pub(crate) oom_score: Option<CString>,
 }
 
 /// Where a start failed.
@@ -93,6 +95,8 @@ struct Plan<'a> {
     program: &'a CStr,
     arguments: &'a [*const c_char],
     environment: &'a [*const c_char],
+    oom_score: Option<&'a CStr>,
+    has_oom_score: bool,
     failure: Option<(Stage, c_int)>,
 }
 
@@ -122,6 +126,8 @@ impl Spawner {
             program: &image.program,
             arguments: &arguments,
             environment: &environment,
+            oom_score: image.oom_score.as_deref(),
+            has_oom_score: false,
             failure: None,
         };
         let top = self.stack.as_mut_ptr_range().end;
@@ -139,7 +145,15 @@ impl Spawner {
             return Err((Stage::Clone, error));
         }
         match plan.failure {
-            None => Ok(pid),
+            None => {
+                if let (Some(score), false) = (&image.oom_score, plan.has_oom_score) {
+                    // A process that hides its memory cannot do it for a child that borrows that.
+                    // It may be forbidden here too: then there is none.
+                    std::fs::write(format!("/proc/{pid}/oom_score_adj"), score.to_bytes())
+                        .unwrap_or_default();
+                }
+                Ok(pid)
+            }
             Some((stage, code)) => {
                 // SAFETY: the child is ours, has exited, and is waited for by nobody else.
                 unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
@@ -184,7 +198,7 @@ extern "C" fn child(plan: *mut c_void) -> c_int {
 }
 
 /// Returns only if it failed.
-fn become_program(plan: &Plan<'_>) -> (Stage, c_int) {
+fn become_program(plan: &mut Plan<'_>) -> (Stage, c_int) {
     // SAFETY: system calls on this process's own state, with pointers to what the plan holds. The
     // signal dispositions, descriptors, directory and mask are the child's own, not shared.
     unsafe {
@@ -195,7 +209,13 @@ fn become_program(plan: &Plan<'_>) -> (Stage, c_int) {
             libc::sigaction(signal, &raw const default, ptr::null_mut());
         }
         if libc::setsid() < 0
-            || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0) < 0
+            || libc::prctl(
+                libc::PR_SET_PDEATHSIG,
+                libc::SIGKILL as libc::c_ulong,
+                0,
+                0,
+                0,
+            ) < 0
         {
             return (Stage::Prepare, errno());
         }
@@ -203,7 +223,21 @@ fn become_program(plan: &Plan<'_>) -> (Stage, c_int) {
             // It died before the wish to die with it was noted.
             libc::_exit(127);
         }
-        if libc::dup2(plan.null, 0) < 0 || libc::dup2(plan.output, 1) < 0 || libc::dup2(plan.output, 2) < 0 {
+        if let Some(score) = plan.oom_score {
+            let file = libc::open(
+                c"/proc/self/oom_score_adj".as_ptr(),
+                libc::O_WRONLY | libc::O_CLOEXEC,
+            );
+            if file >= 0 {
+                let length = score.count_bytes();
+                plan.has_oom_score = libc::write(file, score.as_ptr().cast(), length) > 0;
+                libc::close(file);
+            }
+        }
+        if libc::dup2(plan.null, 0) < 0
+            || libc::dup2(plan.output, 1) < 0
+            || libc::dup2(plan.output, 2) < 0
+        {
             return (Stage::Prepare, errno());
         }
         let mut kept: c_uint = 3;
@@ -243,7 +277,14 @@ fn become_program(plan: &Plan<'_>) -> (Stage, c_int) {
 /// Only for a process that is about to become another program.
 unsafe fn close_later(first: c_uint, last: c_uint) {
     // SAFETY: sets a flag on this process's own descriptors.
-    unsafe { libc::syscall(libc::SYS_close_range, first, last, libc::CLOSE_RANGE_CLOEXEC) };
+    unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            first,
+            last,
+            libc::CLOSE_RANGE_CLOEXEC,
+        )
+    };
 }
 
 fn errno() -> c_int {

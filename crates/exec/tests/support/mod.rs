@@ -41,7 +41,7 @@ pub(crate) fn long_time() -> String {
     format!("3000.{}{number:03}", std::process::id())
 }
 
-/// The living processes that have a text in their arguments.
+/// The living processes that have an argument which starts so.
 pub(crate) fn alive(text: &str) -> Vec<i32> {
     fs::read_dir("/proc")
         .unwrap()
@@ -50,7 +50,9 @@ pub(crate) fn alive(text: &str) -> Vec<i32> {
         .filter(|pid: &i32| *pid != std::process::id() as i32)
         .filter(|pid| {
             let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&line).contains(text)
+            String::from_utf8_lossy(&line)
+                .split('\0')
+                .any(|argument| argument.starts_with(text))
         })
         .collect()
 }
@@ -72,7 +74,11 @@ pub(crate) fn assert_gone(text: &str, within: Duration) {
 pub(crate) fn await_alive(text: &str, count: usize) {
     let start = Instant::now();
     while alive(text).len() < count {
-        assert!(start.elapsed() < SOON, "{text} never came: {:?}", alive(text));
+        assert!(
+            start.elapsed() < SOON,
+            "{text} never came: {:?}",
+            alive(text)
+        );
         thread::sleep(Duration::from_millis(5));
     }
 }

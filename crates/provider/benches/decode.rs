@@ -1,10 +1,6 @@
 //! How fast replies are read and requests are written.
 
-#![expect(
-    clippy::unwrap_used,
-    missing_docs,
-    reason = "a bench may fail anywhere"
-)]
+#![expect(clippy::unwrap_used, reason = "a bench may fail anywhere")]
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! OpenAI Chat Completions, and the many servers that imitate it.
 
+mod call;
+mod chunk;
 mod decode;
 mod encode;
 mod reasoning;

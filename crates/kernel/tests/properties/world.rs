@@ -10,6 +10,7 @@ use std::time::Duration;
 use tooloop_kernel::{Answer, Delivery, Entry, Input, Kernel, Settings, Transcript};
 use tooloop_model::{
     BlockStart, Content, Message, ModelError, Request, StopReason, StreamEvent, ToolUse, ToolUseId,
+    Usage,
 };
 
 use crate::actions::{Action, Failure, Knobs, Stale};
@@ -35,6 +36,8 @@ pub(crate) struct World {
     /// The tool uses that ran with effects: none may run twice.
     acted: BTreeSet<ToolUseId>,
     requests: Vec<Request>,
+    /// What all replies that are over have used.
+    paid: Usage,
     /// What kinds of things have happened.
     seen: BTreeSet<String>,
 
@@ -56,6 +59,8 @@ struct Now {
     in_turn: bool,
     call: Option<u64>,
     pieces: VecDeque<Piece>,
+    /// What the reply that is being written has used.
+    usage: Usage,
     /// The tool uses begun in the reply that is being written.
     begun: Vec<(ToolUseId, String)>,
     runs: BTreeMap<u64, ToolUse>,
@@ -88,6 +93,7 @@ impl World {
             record: Record::default(),
             acted: BTreeSet::new(),
             requests: Vec::new(),
+            paid: Usage::default(),
             seen: BTreeSet::new(),
             now: Now::default(),
         }
@@ -202,8 +208,11 @@ impl World {
             let Some(call) = self.now.call else { return };
             match self.now.pieces.pop_front() {
                 Some(Piece::Event(event)) => {
+                    if let StreamEvent::Usage(usage) = event {
+                        self.now.usage = usage;
+                    }
                     if matches!(event, StreamEvent::MessageStop { .. }) {
-                        self.now.call = None;
+                        self.call_over();
                     }
                     self.tell(Input::Stream { call, event });
                 }
@@ -219,11 +228,17 @@ impl World {
     }
 
     fn fail(&mut self, failure: &Failure) {
-        let Some(call) = self.now.call.take() else {
+        let Some(call) = self.call_over() else {
             return;
         };
         self.tell(self.failure(call, failure));
         self.clock += Duration::from_secs(failure.seconds);
+    }
+
+    /// The model call is over, one way or another.
+    fn call_over(&mut self) -> Option<u64> {
+        self.paid.add(std::mem::take(&mut self.now.usage));
+        self.now.call.take()
     }
 
     fn failure(&self, call: u64, failure: &Failure) -> Input {
@@ -358,6 +373,7 @@ impl World {
             self.folded.apply(&reread(entry));
             self.record.note(entry);
         }
+        self.paid = self.folded.usage();
         let settings = self.kernel.settings().clone();
         let kernel = |settings| Kernel::new(settings, Arc::new(ByName), self.folded.clone());
         self.twin = kernel(settings.clone());

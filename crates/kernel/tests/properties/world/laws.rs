@@ -34,7 +34,7 @@ impl World {
                 self.now.pieces = self.replies[self.next_reply % self.replies.len()].pieces();
                 self.next_reply += 1;
             }
-            Effect::CancelModel { call } => assert_eq!(self.now.call.take(), Some(*call)),
+            Effect::CancelModel { call } => assert_eq!(self.call_over(), Some(*call)),
             Effect::Show { call, event } => {
                 assert_eq!(self.now.call, Some(*call));
                 if let StreamEvent::BlockStart {
@@ -205,6 +205,7 @@ impl World {
         assert_eq!(self.kernel.is_idle(), !self.now.in_turn);
         // A turn waits for something, and nothing is under way outside of one.
         assert_eq!(self.now.is_quiet(), !self.now.in_turn);
+        assert_eq!(self.folded.usage(), self.paid, "not all is counted");
     }
 }
 

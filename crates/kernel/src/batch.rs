@@ -4,7 +4,7 @@
 //! the message is complete. A read-only call waits for the calls with effects before it, since the
 //! model wrote them in that order.
 
-use tooloop_model::{AssistantMessage, ToolInput, ToolResult, ToolUse, ToolUseId};
+use tooloop_model::{AssistantMessage, ContentBlock, ToolInput, ToolResult, ToolUse, ToolUseId};
 use tooloop_policy::AccessEffect;
 
 use crate::{Gate, Verdict};
@@ -61,7 +61,7 @@ impl Batch {
         message: &AssistantMessage,
         cut: bool,
     ) -> (Self, Vec<ToolResult>) {
-        let calls: Vec<_> = message
+        let mut calls: Vec<_> = message
             .tool_uses()
             .map(|tool_use| {
                 self.take(&tool_use.id).unwrap_or_else(|| Call {
@@ -70,6 +70,19 @@ impl Batch {
                 })
             })
             .collect();
+        // The cap may have cut the last call before the first piece of its input. No text at all is
+        // read as the empty object elsewhere; here it is half a call.
+        if cut
+            && let Some(ContentBlock::ToolUse(_)) = message.content.last()
+            && let Some(last) = calls.last_mut()
+            && last.state == CallState::New
+            && last.tool_use.input.json() == "{}"
+        {
+            last.tool_use.input = ToolInput::Invalid {
+                raw: String::new(),
+                reason: "it is missing".into(),
+            };
+        }
         let broken = |call: &Call| matches!(call.tool_use.input, ToolInput::Invalid { .. });
         let batch = Self {
             cut: cut && calls.iter().any(broken),

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tooloop_model::{Content, Message, MessageBuilder, ToolResult, ToolUseId};
+use tooloop_model::{Content, Message, MessageBuilder, ToolResult, ToolUseId, Usage};
 
 use crate::batch::{Batch, CallState};
 use crate::repeats::Repeats;
@@ -25,8 +25,8 @@ pub struct Kernel {
     gate: Arc<dyn Gate>,
     transcript: Transcript,
     phase: Phase,
-    steering: VecDeque<Vec<Content>>,
-    follow_ups: VecDeque<Vec<Content>>,
+    /// What the user said meanwhile, oldest first.
+    queue: VecDeque<Queued>,
     turn: Turn,
     /// The newest number given to a call, run, question or timer. Numbers are never used twice.
     newest: Numbers,
@@ -38,6 +38,11 @@ struct Numbers {
     run: u64,
     ask: u64,
     timer: u64,
+}
+
+struct Queued {
+    content: Vec<Content>,
+    delivery: Delivery,
 }
 
 enum Phase {
@@ -69,7 +74,8 @@ struct Turn {
     escalated: bool,
     /// Requests that failed in a row.
     failures: u32,
-    first_failure: Duration,
+    /// When the first of them was; `None` until one is that was told with a time.
+    first_failure: Option<Duration>,
     repeats: Repeats,
 }
 
@@ -93,8 +99,7 @@ impl Kernel {
             gate,
             transcript,
             phase: Phase::Idle,
-            steering: VecDeque::new(),
-            follow_ups: VecDeque::new(),
+            queue: VecDeque::new(),
             turn: Turn::default(),
             newest: Numbers::default(),
         }
@@ -130,7 +135,7 @@ impl Kernel {
                 error,
                 now,
                 chance,
-            } => self.fail(call, error, now, chance, out),
+            } => self.fail(call, error, Some(now), chance, out),
             Input::ToolFinished {
                 run,
                 content,
@@ -160,6 +165,13 @@ impl Kernel {
         self.record(Entry::message(Message::User(content)), Sync::Soon, out);
     }
 
+    /// Keeps the count of a reply of which nothing else is kept.
+    fn discard(&mut self, usage: Usage, out: &mut Vec<Effect>) {
+        if !usage.is_empty() {
+            self.record(Entry::Discarded { usage }, Sync::Soon, out);
+        }
+    }
+
     // ---- the user
 
     fn hear(&mut self, content: Vec<Content>, delivery: Delivery, out: &mut Vec<Effect>) {
@@ -171,15 +183,25 @@ impl Kernel {
             return;
         }
         if !self.is_idle() {
-            match delivery {
-                Delivery::Steer => self.steering.push_back(content),
-                Delivery::FollowUp => self.follow_ups.push_back(content),
-            }
-            return;
+            return self.queue.push_back(Queued { content, delivery });
         }
         self.turn = Turn::default();
         self.say(content, out);
         self.first_call(out);
+    }
+
+    /// Says what was queued as steering. Returns whether there was any.
+    fn say_steering(&mut self, out: &mut Vec<Effect>) -> bool {
+        let queue = std::mem::take(&mut self.queue);
+        let (steering, rest): (VecDeque<_>, _) = queue
+            .into_iter()
+            .partition(|queued| queued.delivery == Delivery::Steer);
+        self.queue = rest;
+        let any = !steering.is_empty();
+        for queued in steering {
+            self.say(queued.content, out);
+        }
+        any
     }
 
     fn interrupt(&mut self, out: &mut Vec<Effect>) {
@@ -196,6 +218,8 @@ impl Kernel {
                 if kept.has_substance() {
                     let entry = Entry::message(Message::Assistant(kept));
                     self.record(entry, Sync::Soon, out);
+                } else {
+                    self.discard(kept.usage, out);
                 }
                 During::Model
             }
@@ -250,11 +274,7 @@ impl Kernel {
     fn end(&mut self, end: TurnEnd, out: &mut Vec<Effect>) {
         self.phase = Phase::Idle;
         self.record(Entry::TurnEnd(end.clone()), Sync::Soon, out);
-        let unsent = self
-            .steering
-            .drain(..)
-            .chain(self.follow_ups.drain(..))
-            .collect();
+        let unsent = self.queue.drain(..).map(|queued| queued.content).collect();
         out.push(Effect::EndTurn { end, unsent });
     }
 }

@@ -30,8 +30,12 @@
 )]
 
 mod access;
+mod call;
+mod command_rule;
 mod decision;
 mod mode;
+mod path_rule;
+mod pattern;
 mod policy;
 mod rule;
 pub mod shell;

@@ -1,8 +1,16 @@
 //! The policy: rules by layer of strength, and a mode for what no rule speaks about.
 
-use crate::{Access, AccessEffect, Decision, Mode, Rule, Touch};
+use std::path::Path;
+
+use crate::{
+    Access, Decision, Mode, Rule, Touch, call::Call, command_rule::Hit, path_rule, pattern,
+};
 
 /// Rules and mode; judges an access and never runs anything.
+///
+/// Deny beats ask, ask beats allow, whatever the order and source of the rules; then the mode
+/// decides. `Bash`, `Read`, `Edit` (or `Write`) and `WebFetch` name what is touched as well as a
+/// tool: `Edit(src/**)` speaks about every tool that writes there.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Policy {
     /// What happens to calls that no rule speaks about.
@@ -17,28 +25,121 @@ pub struct Policy {
 
 impl Policy {
     /// Decides about one call of `tool`.
+    ///
+    /// ```
+    /// use tooloop_policy::{Access, Decision, Policy};
+    ///
+    /// let policy = Policy::default();
+    /// assert_eq!(policy.decide("bash", &Access::command("ls -l")), Decision::Allow);
+    /// let decision = policy.decide("bash", &Access::command("ls -l; touch M"));
+    /// assert_eq!(
+    ///     decision.reason(),
+    ///     Some("`touch M` is not covered by an allow rule")
+    /// );
+    /// ```
     #[must_use]
     pub fn decide(&self, tool: &str, access: &Access) -> Decision {
-        let named = |rules: &[Rule]| rules.iter().any(|rule| rule.names(tool));
-        if named(&self.deny) {
+        let call = Call::new(tool, access);
+        let mut doubt = None;
+        for rule in &self.deny {
+            match call.hit(rule) {
+                Hit::Surely(part) => {
+                    return Decision::Deny {
+                        reason: format!("`{part}` is denied by the rule {rule}"),
+                    };
+                }
+                Hit::Maybe(part) => {
+                    doubt.get_or_insert_with(|| {
+                        format!("{part}, and the rule {rule} denies some of what it could be")
+                    });
+                }
+                Hit::Never => {}
+            }
+        }
+        if self.mode == Mode::Plan && !call.is_read_only() {
             return Decision::Deny {
-                reason: format!("`{tool}` is denied by a rule"),
+                reason: "nothing is changed in plan mode, and this is not known to be read-only"
+                    .to_owned(),
             };
         }
-        if access.effect == AccessEffect::ReadOnly || self.mode == Mode::BypassPermissions {
+        // A mode that skips questions must not turn a possible deny into an allow.
+        if let Some(reason) = doubt {
+            return self.question(reason);
+        }
+        if self.mode == Mode::BypassPermissions {
             return Decision::Allow;
         }
-        Decision::Ask {
-            reason: format!("`{tool}` is not covered by an allow rule"),
+        for rule in &self.ask {
+            match call.hit(rule) {
+                Hit::Surely(part) => {
+                    return self.question(format!("the rule {rule} asks about `{part}`"));
+                }
+                Hit::Maybe(part) => {
+                    return self.question(format!("the rule {rule} may ask about this: {part}"));
+                }
+                Hit::Never => {}
+            }
+        }
+        match call.uncovered(&self.allow, self.mode == Mode::AcceptEdits) {
+            None => Decision::Allow,
+            Some(reason) => self.question(reason),
+        }
+    }
+
+    /// Puts a question, or denies where the mode says that nobody is to be asked.
+    fn question(&self, reason: String) -> Decision {
+        match self.mode {
+            Mode::DontAsk => Decision::Deny {
+                reason: format!("{reason}, and in mode {} nobody is asked", self.mode),
+            },
+            Mode::Default | Mode::AcceptEdits | Mode::Plan | Mode::BypassPermissions => {
+                Decision::Ask { reason }
+            }
         }
     }
 
     /// Gives the rule that "always allow" would save for this very call, never a wider one.
+    ///
+    /// There is none for a call that no rule can describe by itself, such as one that touches
+    /// several things or none.
+    ///
+    /// ```
+    /// use tooloop_policy::{Access, Policy};
+    ///
+    /// let rule = Policy::default().allow_always_rule("bash", &Access::command("touch *.txt"));
+    /// assert_eq!(rule.unwrap().to_string(), r"Bash(touch \*.txt)");
+    /// ```
     #[must_use]
-    pub fn allow_always_rule(&self, tool: &str, access: &Access) -> Option<Rule> {
-        match access.touches.first() {
-            Some(Touch::Command(line)) => Rule::new(tool, Some(line)).ok(),
-            Some(Touch::Read(_) | Touch::Write(_) | Touch::Host(_)) | None => None,
+    pub fn allow_always_rule(&self, _tool: &str, access: &Access) -> Option<Rule> {
+        let [touch] = access.touches.as_slice() else {
+            return None;
+        };
+        match touch {
+            Touch::Command(line) => Rule::new("Bash", Some(&pattern::escape(line))).ok(),
+            Touch::Read(path) => file_rule("Read", path),
+            Touch::Write(path) => file_rule("Edit", path),
+            Touch::Host(host) if host.contains('*') => None,
+            Touch::Host(host) => Rule::new("WebFetch", Some(&format!("domain:{host}"))).ok(),
         }
     }
+
+    /// Ties the paths of all rules to the folder that they were written for.
+    ///
+    /// See [`Rule::anchored`].
+    #[must_use]
+    pub fn anchored(mut self, root: &Path, home: Option<&Path>) -> Self {
+        for rule in [&mut self.deny, &mut self.ask, &mut self.allow]
+            .into_iter()
+            .flatten()
+        {
+            *rule = rule.anchored(root, home);
+        }
+        self
+    }
+}
+
+fn file_rule(tool: &str, path: &Path) -> Option<Rule> {
+    // A relative path would be a pattern that matches in more than one place.
+    let path = path.to_str().filter(|path| path.starts_with('/'))?;
+    Rule::new(tool, Some(&path_rule::escape(path))).ok()
 }

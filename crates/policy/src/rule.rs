@@ -3,9 +3,11 @@
 //! A rule is only text with a shape here; what a specifier means depends on what a call touches
 //! and is the policy's to say.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, path::Path, str::FromStr};
 
 use thiserror::Error;
+
+use crate::path_rule;
 
 /// One permission rule, such as `Read`, `Bash(git log *)` or `Edit(src/**)`.
 ///
@@ -38,9 +40,75 @@ impl Rule {
     }
 
     /// Tells whether the rule names this tool; ASCII case does not matter.
+    ///
+    /// `mcp__server` names every tool of that server, and a star at the end stands for any rest.
     #[must_use]
     pub fn names(&self, tool: &str) -> bool {
-        self.tool.eq_ignore_ascii_case(tool)
+        let starts_with = |start: &str| {
+            tool.get(..start.len())
+                .is_some_and(|found| found.eq_ignore_ascii_case(start))
+        };
+        if let Some(start) = self.tool.strip_suffix('*') {
+            return starts_with(start);
+        }
+        let names_server = self.tool.len() < tool.len()
+            && starts_with("mcp__")
+            && starts_with(&self.tool)
+            && tool
+                .get(self.tool.len()..)
+                .is_some_and(|rest| rest.starts_with("__"))
+            && !self.tool.eq_ignore_ascii_case("mcp");
+        names_server || self.tool.eq_ignore_ascii_case(tool)
+    }
+
+    /// Ties the path of a rule about files to the folder that it was written for.
+    ///
+    /// `~/x` becomes a path below `home`, `x/y` and `./x` paths below `root`, a bare name matches
+    /// anywhere below `root`. Other rules stay as they are. An allow rule with a relative path
+    /// covers no absolute path, so rules from settings should pass through here.
+    #[must_use]
+    pub fn anchored(&self, root: &Path, home: Option<&Path>) -> Self {
+        let (Some(specifier), true) = (self.specifier(), self.is_about_files()) else {
+            return self.clone();
+        };
+        let specifier = specifier.trim();
+        let below = |folder: &Path, rest: &str| {
+            let folder = folder.to_str()?.trim_end_matches('/');
+            Some(format!("{}/{rest}", path_rule::escape(folder)))
+        };
+        let is_name = !specifier.trim_end_matches('/').contains('/');
+        let anchored = if specifier.starts_with('/') {
+            None
+        } else if let Some(rest) = specifier.strip_prefix("~/") {
+            home.and_then(|home| below(home, rest))
+        } else if is_name {
+            below(root, &format!("**/{specifier}"))
+        } else {
+            below(root, specifier.trim_start_matches("./"))
+        };
+        Self {
+            tool: self.tool.clone(),
+            specifier: anchored.or_else(|| self.specifier.clone()),
+        }
+    }
+
+    fn is_about_files(&self) -> bool {
+        const TOOLS: &[&str] = &[
+            "read",
+            "edit",
+            "write",
+            "multiedit",
+            "multi_edit",
+            "notebookedit",
+            "notebook_edit",
+            "apply_patch",
+            "glob",
+            "grep",
+            "ls",
+        ];
+        TOOLS
+            .iter()
+            .any(|tool| self.tool.eq_ignore_ascii_case(tool))
     }
 
     /// Makes a rule from its two parts.
@@ -171,6 +239,43 @@ mod tests {
     fn names_ignore_ascii_case() {
         let rule: Rule = "Bash(ls)".parse().unwrap();
         assert!(rule.names("bash") && rule.names("BASH") && !rule.names("bash2"));
+    }
+
+    #[test]
+    fn a_server_and_a_star_name_many_tools() {
+        let table = [
+            ("mcp__git", "mcp__git__push", true),
+            ("mcp__git", "mcp__github__push", false),
+            ("mcp__git__push", "mcp__git__push", true),
+            ("mcp__git__*", "mcp__git__push", true),
+            ("mcp__git__p*", "mcp__git__log", false),
+            ("mcp", "mcp__git__push", false),
+            ("read", "read__x", false),
+        ];
+        for (rule, tool, expected) in table {
+            let parsed: Rule = rule.parse().unwrap();
+            assert_eq!(parsed.names(tool), expected, "{rule} on {tool}");
+        }
+    }
+
+    #[test]
+    fn paths_are_tied_to_their_folder() {
+        let table = [
+            ("Read(./secrets/**)", "Read(/work/p/secrets/**)"),
+            ("Edit(src/**)", "Edit(/work/p/src/**)"),
+            ("Edit(.env)", "Edit(/work/p/**/.env)"),
+            ("Edit(~/notes/*)", "Edit(/home/u/notes/*)"),
+            ("Edit(/etc/**)", "Edit(/etc/**)"),
+            ("Bash(./x *)", "Bash(./x *)"),
+            ("Edit", "Edit"),
+        ];
+        for (rule, expected) in table {
+            let anchored = rule
+                .parse::<Rule>()
+                .unwrap()
+                .anchored(Path::new("/work/p/"), Some(Path::new("/home/u")));
+            assert_eq!(anchored.to_string(), expected);
+        }
     }
 
     #[test]

@@ -29,8 +29,10 @@ mod anthropic;
 mod client;
 mod codec;
 mod config;
+mod detect;
 mod endpoint;
 mod errors;
+mod help;
 mod history;
 mod http;
 mod json_text;
@@ -38,6 +40,8 @@ mod models;
 mod openai_chat;
 mod provider;
 mod reading;
+mod replay;
+mod resolve;
 mod scripted;
 mod secret;
 pub mod sse;
@@ -50,8 +54,12 @@ pub use config::{
     Auth, ModelOverrides, OutputCapField, ProviderConfig, Proxy, ReasoningEcho, TransportConfig,
     WireFormat,
 };
+pub use detect::{LOCAL_SERVERS, LocalServer, detect_local, first_model_of};
+pub use help::{MODEL_HELP, NO_MODEL_HELP};
 pub use http::{BuildError, HttpProvider};
 pub use openai_chat::{ChatSettings, Echo, OpenAiChatCodec};
 pub use provider::{ModelStream, Provider, request};
+pub use replay::{ReplayError, ReplayProvider};
+pub use resolve::{KEY_VARIABLES, ResolveError, Resolved, Wanted, resolve};
 pub use scripted::{Reply, ScriptedProvider};
 pub use secret::Secret;

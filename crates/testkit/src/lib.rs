@@ -37,27 +37,40 @@
 //! - The [`oracle`] judges each request. One that breaks a rule is answered with status 400 in its format's own shape
 //!   and kept; [`ModelServer::assert_clean`] fails with a report of all of them.
 //!
+//! - [`run::Run`] runs a binary in a [`Scratch`] home with a known environment, bounded waits and nothing left behind.
+//!
 //! The crate knows wire formats by nature, and nothing of the agents that it tests.
 
 pub mod anthropic;
+mod builder;
 mod capture;
 mod connection;
+mod finished;
 mod gate;
 mod http;
 mod intake;
 pub mod openai_chat;
 pub mod oracle;
+mod pipes;
+mod process;
 mod reply;
+pub mod run;
+mod running;
+mod scratch;
 mod server;
 pub mod sse;
 mod wire;
 
+pub use builder::ServerBuilder;
 pub use capture::{CapturedRequest, Format, ToolAnswer};
 pub use gate::{Gate, TimedOut, wait_until};
 pub use intake::{AfterLast, Judge};
+pub use pipes::{Captured, Line};
+pub use process::{Process, processes, processes_in, processes_with};
 pub use reply::{
     Framing, Head, NUMBER, Reply, Step, Steps, bytes, close, cut, hold, open_gate, pause, reset,
     wait_for,
 };
-pub use server::{Exchange, ModelServer, Outcome, ServerBuilder};
+pub use scratch::Scratch;
+pub use server::{Exchange, ModelServer, Outcome};
 pub use wire::{Cuts, Newline, Wire};

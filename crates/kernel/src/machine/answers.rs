@@ -168,8 +168,7 @@ impl Kernel {
             self.say(vec![Content::Text(words)], out);
             reason = Continue::Reminder;
         }
-        for content in std::mem::take(&mut self.steering) {
-            self.say(content, out);
+        if self.say_steering(out) {
             reason = Continue::Steered;
         }
         self.go_on(reason, out);

@@ -10,6 +10,7 @@ use tooloop_model::{
 
 use super::{Calling, Kernel, MAX_CONTINUATIONS, Phase};
 use crate::batch::{Batch, Call, CallState, Move};
+use crate::repeats::Repeats;
 use crate::{Continue, Effect, Entry, Retry, Sync, TurnEnd};
 
 impl Kernel {
@@ -72,25 +73,25 @@ impl Kernel {
             calling.begun.push(id.clone());
         }
         let stopped = matches!(event, StreamEvent::MessageStop { .. });
-        if !stopped {
-            out.push(Effect::Show {
-                call,
-                event: event.clone(),
-            });
-        }
+        let piece = (!stopped).then(|| event.clone());
         match calling.builder.push(event) {
-            Ok(Some(tool_use)) => self.block_complete(tool_use, out),
-            Ok(None) if stopped => self.message_complete(out),
-            Ok(None) => {}
+            Ok(completed) => {
+                // Only what fits is shown: the builder knows of it, so that it can be voided.
+                out.extend(piece.map(|event| Effect::Show { call, event }));
+                if let Some(tool_use) = completed {
+                    self.block_complete(tool_use, out);
+                } else if stopped {
+                    self.message_complete(out);
+                }
+            }
             Err(error) => {
                 out.push(Effect::CancelModel { call });
                 let error = ModelError::new(
                     ModelErrorKind::Decode,
                     format!("the provider's stream makes no sense: {error}"),
                 );
-                // No clock and no chance at hand: it counts as failing at once, with the plain wait.
-                let now = self.turn.first_failure;
-                self.fail(call, error, now, 0, out);
+                // No clock and no chance at hand: no time has passed, and the wait is the plain one.
+                self.fail(call, error, None, 0, out);
             }
         }
     }
@@ -177,7 +178,7 @@ impl Kernel {
         self.turn.escalated = true;
         out.extend(early.runs().map(|run| Effect::CancelTool { run }));
         out.push(Effect::Void { call });
-        self.record(Entry::Discarded { usage }, Sync::Soon, out);
+        self.discard(usage, out);
         self.record(Entry::Continue(Continue::EscalateOutput), Sync::Soon, out);
         self.call_model(out);
     }
@@ -211,26 +212,21 @@ impl Kernel {
                 | StopReason::Other(_),
             )
             | None => {
-                let (queued, reason) = if self.steering.is_empty() {
-                    // Each follow-up is a task of its own.
-                    (usize::from(!self.follow_ups.is_empty()), Continue::FollowUp)
-                } else {
-                    (self.steering.len(), Continue::Steered)
-                };
-                if queued == 0 {
+                if self.queue.is_empty() {
                     return self.end(TurnEnd::Completed, out);
                 }
                 if let Some(limit) = self.spent_turns() {
                     return self.end(TurnEnd::MaxTurns { limit }, out);
                 }
-                let queue = if reason == Continue::FollowUp {
-                    &mut self.follow_ups
-                } else {
-                    &mut self.steering
-                };
-                let queued: Vec<_> = queue.drain(..queued).collect();
-                for content in queued {
-                    self.say(content, out);
+                // What the user asks for now may well be the same again.
+                self.turn.repeats = Repeats::default();
+                let mut reason = Continue::Steered;
+                if !self.say_steering(out)
+                    && let Some(queued) = self.queue.pop_front()
+                {
+                    // Each follow-up is a task of its own.
+                    self.say(queued.content, out);
+                    reason = Continue::FollowUp;
                 }
                 self.go_on(reason, out);
             }
@@ -247,7 +243,7 @@ impl Kernel {
         &mut self,
         call: u64,
         error: ModelError,
-        now: Duration,
+        now: Option<Duration>,
         chance: u16,
         out: &mut Vec<Effect>,
     ) {
@@ -263,16 +259,17 @@ impl Kernel {
         if voided {
             out.push(Effect::Void { call });
         }
-        let usage = calling.builder.usage();
-        if !usage.is_empty() {
-            self.record(Entry::Discarded { usage }, Sync::Soon, out);
-        }
+        self.discard(calling.builder.usage(), out);
         self.turn.failures = self.turn.failures.saturating_add(1);
         let attempts = self.turn.failures;
         if attempts == 1 {
-            self.turn.first_failure = now;
+            self.turn.first_failure = None;
         }
-        let spent = now.saturating_sub(self.turn.first_failure);
+        self.turn.first_failure = self.turn.first_failure.or(now);
+        let spent = match (now, self.turn.first_failure) {
+            (Some(now), Some(first)) => now.saturating_sub(first),
+            (None, _) | (_, None) => Duration::ZERO,
+        };
         match self.settings.retry.decide(&error, attempts, spent, chance) {
             Retry::After(wait) => {
                 self.newest.timer = self.newest.timer.saturating_add(1);

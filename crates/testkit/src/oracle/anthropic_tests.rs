@@ -1,7 +1,7 @@
 //! Good and bad bodies for each rule.
 
 use super::super::image::tests::{encode_base64, png};
-use super::super::{SentMessage, Window};
+use super::super::{Sent, SentBlock, SentMessage, Window};
 use super::*;
 use crate::oracle::estimate_tokens;
 use serde_json::json;

@@ -36,6 +36,7 @@ mod openai_chat;
 mod profile;
 mod sent;
 mod size;
+mod thinking;
 mod tools;
 
 pub use anthropic::check_anthropic;

@@ -1,0 +1,144 @@
+//! What may happen to a kernel, at random.
+
+use proptest::prelude::*;
+use tooloop_model::ModelErrorKind;
+
+use crate::replies;
+
+/// Numbers among what is under way are picked when the action is played, since only then is it
+/// known what there is.
+#[derive(Debug, Clone)]
+pub(crate) enum Action {
+    Say {
+        blank: bool,
+        later: bool,
+    },
+    /// The next pieces of the reply come.
+    Pieces(usize),
+    /// An event comes that makes no sense.
+    Nonsense,
+    Fail(Failure),
+    Finish {
+        pick: usize,
+        text: String,
+        is_error: bool,
+    },
+    Answer {
+        allow: bool,
+        rule: bool,
+    },
+    Timer,
+    Interrupt,
+    Configure(Knobs),
+    /// Something comes that names nothing under way.
+    Stale {
+        kind: Stale,
+        pick: usize,
+    },
+    Resumed,
+    /// The process dies; of the entries that need not be durable yet, so many are lost.
+    Crash {
+        lost: usize,
+        resumed: bool,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Failure {
+    pub(crate) kind: ModelErrorKind,
+    pub(crate) retry_after: Option<u64>,
+    pub(crate) seconds: u64,
+    pub(crate) chance: u16,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Knobs {
+    pub(crate) max_parallel: usize,
+    pub(crate) max_turns: Option<u32>,
+    pub(crate) escalation: bool,
+    pub(crate) stop_after: u32,
+    pub(crate) attempts: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Stale {
+    Event,
+    Stop,
+    Failure,
+    Run,
+    Answer,
+    Timer,
+    Interrupt,
+    Resumed,
+    BlankPrompt,
+}
+
+pub(crate) fn action() -> impl Strategy<Value = Action> {
+    let weighted = prop::bool::weighted;
+    prop_oneof![
+        8 => (weighted(0.1), weighted(0.3)).prop_map(|(blank, later)| Action::Say { blank, later }),
+        30 => (1..25_usize).prop_map(Action::Pieces),
+        1 => Just(Action::Nonsense),
+        2 => failure().prop_map(Action::Fail),
+        24 => (any::<usize>(), replies::text(), any::<bool>()).prop_map(
+            |(pick, text, is_error)| Action::Finish { pick, text, is_error },
+        ),
+        10 => (weighted(0.7), any::<bool>())
+            .prop_map(|(allow, rule)| Action::Answer { allow, rule }),
+        8 => Just(Action::Timer),
+        2 => Just(Action::Interrupt),
+        2 => knobs().prop_map(Action::Configure),
+        8 => (stale(), any::<usize>()).prop_map(|(kind, pick)| Action::Stale { kind, pick }),
+        1 => Just(Action::Resumed),
+        3 => (any::<usize>(), weighted(0.8))
+            .prop_map(|(lost, resumed)| Action::Crash { lost, resumed }),
+    ]
+}
+
+fn failure() -> impl Strategy<Value = Failure> {
+    (
+        replies::failure(),
+        prop::option::weighted(0.3, 0..70_u64),
+        0..200_u64,
+        any::<u16>(),
+    )
+        .prop_map(|(kind, retry_after, seconds, chance)| Failure {
+            kind,
+            retry_after,
+            seconds,
+            chance,
+        })
+}
+
+fn knobs() -> impl Strategy<Value = Knobs> {
+    (
+        0..4_usize,
+        prop::option::weighted(0.3, 0..5_u32),
+        any::<bool>(),
+        2..7_u32,
+        1..4_u32,
+    )
+        .prop_map(
+            |(max_parallel, max_turns, escalation, stop_after, attempts)| Knobs {
+                max_parallel,
+                max_turns,
+                escalation,
+                stop_after,
+                attempts,
+            },
+        )
+}
+
+fn stale() -> impl Strategy<Value = Stale> {
+    prop::sample::select(vec![
+        Stale::Event,
+        Stale::Stop,
+        Stale::Failure,
+        Stale::Run,
+        Stale::Answer,
+        Stale::Timer,
+        Stale::Interrupt,
+        Stale::Resumed,
+        Stale::BlankPrompt,
+    ])
+}

@@ -1,0 +1,670 @@
+//! The world outside a kernel: it does what the effects say, answers in any order, forgets, dies;
+//! and it checks at every step that the kernel keeps its laws.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tooloop_kernel::{
+    Answer, Delivery, Effect, Entry, Input, Kernel, Permission, Settings, Sync, Transcript, TurnEnd,
+};
+use tooloop_model::{
+    BlockStart, Content, Message, ModelError, StopReason, StreamEvent, ToolInput, ToolUse,
+    ToolUseId,
+};
+
+use crate::actions::{Action, Failure, Knobs, Stale};
+use crate::common::{ByName, faults};
+use crate::replies::{Piece, Reply};
+
+pub(crate) struct World {
+    kernel: Kernel,
+    /// Told all but the late inputs: it must not behave otherwise.
+    twin: Kernel,
+    replies: Vec<Reply>,
+    next_reply: usize,
+    clock: Duration,
+    /// Makes what the user says tellable apart.
+    prompts: u32,
+
+    /// All entries; those before `durable` are safe from a loss of power.
+    journal: Vec<Entry>,
+    durable: usize,
+    /// The fold of the journal as it would be read from a file.
+    folded: Transcript,
+    record: Record,
+    /// The tool uses that ran with effects: none may run twice.
+    acted: BTreeSet<ToolUseId>,
+    /// What kinds of things have happened.
+    seen: BTreeSet<String>,
+
+    now: Now,
+}
+
+/// What the journal says about the calls of the newest message.
+#[derive(Default)]
+struct Record {
+    calls: Vec<ToolUse>,
+    started: BTreeSet<ToolUseId>,
+    allowed: BTreeSet<ToolUseId>,
+    answered: BTreeSet<ToolUseId>,
+}
+
+/// What is under way in this process.
+#[derive(Default)]
+struct Now {
+    in_turn: bool,
+    call: Option<u64>,
+    pieces: VecDeque<Piece>,
+    /// The tool uses begun in the reply that is being written.
+    begun: Vec<(ToolUseId, String)>,
+    runs: BTreeMap<u64, ToolUse>,
+    asks: BTreeMap<u64, ToolUse>,
+    timers: BTreeSet<u64>,
+    /// What the user said that has neither been recorded nor given back.
+    queued: Vec<(Delivery, String)>,
+    newest_call: u64,
+    newest_run: u64,
+    newest_ask: u64,
+    newest_timer: u64,
+}
+
+/// Far above any number that a kernel gives out here.
+const NEVER: u64 = 1 << 40;
+
+impl World {
+    pub(crate) fn new(replies: Vec<Reply>) -> Self {
+        let kernel = || Kernel::new(Settings::default(), Arc::new(ByName), Transcript::default());
+        Self {
+            kernel: kernel(),
+            twin: kernel(),
+            replies,
+            next_reply: 0,
+            clock: Duration::from_secs(1_000_000),
+            prompts: 0,
+            journal: Vec::new(),
+            durable: 0,
+            folded: Transcript::default(),
+            record: Record::default(),
+            acted: BTreeSet::new(),
+            seen: BTreeSet::new(),
+            now: Now::default(),
+        }
+    }
+
+    pub(crate) fn journal(&self) -> &[Entry] {
+        &self.journal
+    }
+
+    pub(crate) const fn seen(&self) -> &BTreeSet<String> {
+        &self.seen
+    }
+
+    pub(crate) fn act(&mut self, action: Action) {
+        match action {
+            Action::Say { blank: true, .. } => self.stale(Stale::BlankPrompt, 0),
+            Action::Say { later, .. } => self.say(later),
+            Action::Pieces(count) => self.pieces(count),
+            Action::Nonsense => {
+                if let Some(call) = self.now.call {
+                    let event = StreamEvent::BlockStop { index: 99 };
+                    self.tell(Input::Stream { call, event });
+                }
+            }
+            Action::Fail(failure) => self.fail(&failure),
+            Action::Finish {
+                pick,
+                text,
+                is_error,
+            } => self.finish(pick, text, is_error),
+            Action::Answer { allow, rule } => self.answer(allow, rule),
+            Action::Timer => {
+                if let Some(timer) = self.now.timers.pop_first() {
+                    self.tell(Input::TimerFired { timer });
+                }
+            }
+            Action::Interrupt => {
+                if self.now.in_turn {
+                    self.tell(Input::Interrupt);
+                    assert!(self.kernel.is_idle());
+                }
+            }
+            Action::Configure(knobs) => self.configure(&knobs),
+            Action::Stale { kind, pick } => self.stale(kind, pick),
+            Action::Resumed => {
+                if self.now.in_turn || self.folded.open_calls().is_empty() {
+                    self.stale(Stale::Resumed, 0);
+                } else {
+                    self.resume();
+                }
+            }
+            Action::Crash { lost, resumed } => self.crash(lost, resumed),
+        }
+    }
+
+    /// Answers everything until the turn is over, then sees that a new one can begin.
+    pub(crate) fn bring_to_an_end(&mut self) {
+        for _ in 0..300 {
+            if self.now.call.is_some() {
+                if self.now.pieces.is_empty() {
+                    self.fail(&Failure {
+                        kind: tooloop_model::ModelErrorKind::IdleTimeout,
+                        retry_after: None,
+                        seconds: 1,
+                        chance: 0,
+                    });
+                } else {
+                    self.pieces(1);
+                }
+            } else if !self.now.timers.is_empty() {
+                self.act(Action::Timer);
+            } else if !self.now.asks.is_empty() {
+                self.answer(true, false);
+            } else {
+                self.finish(0, "done".into(), false);
+            }
+            if !self.now.in_turn {
+                break;
+            }
+        }
+        self.act(Action::Interrupt);
+        assert!(self.kernel.is_idle());
+        self.say(false);
+    }
+
+    // ---- inputs
+
+    fn say(&mut self, later: bool) {
+        self.prompts += 1;
+        let text = format!("prompt {}", self.prompts);
+        let delivery = if later {
+            Delivery::FollowUp
+        } else {
+            Delivery::Steer
+        };
+        // Where no turn is under way it is recorded at once.
+        self.now.queued.push((delivery, text.clone()));
+        self.now.in_turn = true;
+        self.tell(Input::User {
+            content: vec![Content::Text(" ".into()), Content::Text(text)],
+            delivery,
+        });
+    }
+
+    fn pieces(&mut self, count: usize) {
+        for _ in 0..count {
+            let Some(call) = self.now.call else { return };
+            match self.now.pieces.pop_front() {
+                Some(Piece::Event(event)) => {
+                    if matches!(event, StreamEvent::MessageStop { .. }) {
+                        self.now.call = None;
+                    }
+                    self.tell(Input::Stream { call, event });
+                }
+                Some(Piece::Fail(kind)) => self.fail(&Failure {
+                    kind,
+                    retry_after: None,
+                    seconds: 3,
+                    chance: 99,
+                }),
+                None => return,
+            }
+        }
+    }
+
+    fn fail(&mut self, failure: &Failure) {
+        let Some(call) = self.now.call.take() else {
+            return;
+        };
+        self.tell(self.failure(call, failure));
+        self.clock += Duration::from_secs(failure.seconds);
+    }
+
+    fn failure(&self, call: u64, failure: &Failure) -> Input {
+        let error = ModelError {
+            retry_after: failure.retry_after.map(Duration::from_secs),
+            status: Some(529),
+            code: Some("code".into()),
+            ..ModelError::new(failure.kind, "it failed")
+        };
+        Input::StreamFailed {
+            call,
+            error,
+            now: self.clock,
+            chance: failure.chance,
+        }
+    }
+
+    fn finish(&mut self, pick: usize, text: String, is_error: bool) {
+        let runs: Vec<_> = self.now.runs.keys().copied().collect();
+        if runs.is_empty() {
+            return;
+        }
+        let run = runs[pick % runs.len()];
+        self.now.runs.remove(&run);
+        self.tell(finished(run, text, is_error));
+    }
+
+    fn answer(&mut self, allow: bool, rule: bool) {
+        if let Some((ask, _)) = self.now.asks.pop_first() {
+            let answer = if allow {
+                let rule = rule.then(|| "ask(*)".into());
+                Answer::Allow { rule }
+            } else {
+                let reason = "not today".into();
+                Answer::Deny { reason }
+            };
+            self.tell(Input::Answered { ask, answer });
+        }
+    }
+
+    fn configure(&mut self, knobs: &Knobs) {
+        let mut settings = self.kernel.settings().clone();
+        settings.max_parallel_tools = knobs.max_parallel;
+        settings.max_turns = knobs.max_turns;
+        settings.max_output_tokens = knobs.escalation.then_some(100);
+        settings.escalated_output_tokens = knobs.escalation.then_some(800);
+        settings.stop_after_repeats = knobs.stop_after;
+        settings.retry.max_attempts = knobs.attempts;
+        self.tell(Input::Configure(Box::new(settings)));
+    }
+
+    /// Law 4: what names nothing under way has no effect, now or later.
+    fn stale(&mut self, kind: Stale, pick: usize) {
+        let now = &self.now;
+        // Any number that was given out, or none that ever will be.
+        let number = |newest: u64| match pick as u64 % (newest + 2) {
+            0 => 0,
+            number if number <= newest => number,
+            _ => NEVER,
+        };
+        let call = number(now.newest_call);
+        let input = match kind {
+            Stale::Event | Stale::Stop | Stale::Failure if now.call == Some(call) => return,
+            Stale::Event => Input::Stream {
+                call,
+                event: StreamEvent::BlockStart {
+                    index: 70,
+                    block: BlockStart::Text,
+                },
+            },
+            Stale::Stop => Input::Stream {
+                call,
+                event: StreamEvent::MessageStop {
+                    stop_reason: StopReason::EndTurn,
+                },
+            },
+            Stale::Failure => self.failure(
+                call,
+                &Failure {
+                    kind: tooloop_model::ModelErrorKind::Auth,
+                    retry_after: None,
+                    seconds: 0,
+                    chance: 0,
+                },
+            ),
+            Stale::Run => {
+                let run = number(now.newest_run);
+                if now.runs.contains_key(&run) {
+                    return;
+                }
+                finished(run, "late".into(), false)
+            }
+            Stale::Answer => {
+                let ask = number(now.newest_ask);
+                if now.asks.contains_key(&ask) {
+                    return;
+                }
+                let answer = Answer::Allow { rule: None };
+                Input::Answered { ask, answer }
+            }
+            Stale::Timer => {
+                let timer = number(now.newest_timer);
+                if now.timers.contains(&timer) {
+                    return;
+                }
+                Input::TimerFired { timer }
+            }
+            Stale::Interrupt if now.in_turn => return,
+            Stale::Interrupt => Input::Interrupt,
+            Stale::Resumed if !now.in_turn && !self.folded.open_calls().is_empty() => return,
+            Stale::Resumed => Input::Resumed,
+            Stale::BlankPrompt => Input::User {
+                content: vec![Content::Text(" \n".into())],
+                delivery: Delivery::Steer,
+            },
+        };
+        assert_eq!(self.kernel.step(input), []);
+        self.check();
+    }
+
+    // ---- crashes
+
+    fn crash(&mut self, lost: usize, resumed: bool) {
+        let at_risk = self.journal.len() - self.durable;
+        self.journal
+            .truncate(self.journal.len() - lost % (at_risk + 1));
+        self.durable = self.journal.len();
+        self.folded = Transcript::default();
+        self.record = Record::default();
+        self.now = Now::default();
+        for entry in &self.journal {
+            self.folded.apply(&reread(entry));
+            self.record.note(entry);
+        }
+        let settings = self.kernel.settings().clone();
+        let kernel = |settings| Kernel::new(settings, Arc::new(ByName), self.folded.clone());
+        self.twin = kernel(settings.clone());
+        self.kernel = kernel(settings);
+        self.check();
+        if resumed {
+            self.resume();
+        }
+    }
+
+    fn resume(&mut self) {
+        let open: Vec<_> = self.folded.open_calls().to_vec();
+        self.tell(Input::Resumed);
+        assert_eq!(self.folded.open_calls(), []);
+        for call in open.iter().filter(|call| call.result.is_none()) {
+            let messages = self.folded.messages().last();
+            let Some(Message::ToolResults(results)) = messages.map(|last| last.message()) else {
+                panic!("the open calls are not closed");
+            };
+            let result = results.iter().find(|result| result.tool_use_id == call.id);
+            let result = result.unwrap();
+            let words = format!("{:?}", result.content);
+            assert!(result.is_error);
+            // Law 2: whatever acted is on record as begun.
+            let began = self.acted.contains(&call.id);
+            assert!(call.started || !began, "{} ran without a record", call.id);
+            assert_eq!(words.contains("outcome unknown"), call.started);
+            let kind = if call.started { "unknown" } else { "not begun" };
+            self.seen.insert(format!("resumed, {kind}"));
+        }
+    }
+
+    // ---- effects
+
+    fn tell(&mut self, input: Input) {
+        let effects = self.kernel.step(input.clone());
+        assert_eq!(effects, self.twin.step(input));
+        for (position, effect) in effects.iter().enumerate() {
+            self.seen.insert(kind(effect));
+            self.effect(effect, effects.get(position + 1));
+        }
+        self.check();
+    }
+
+    fn effect(&mut self, effect: &Effect, next: Option<&Effect>) {
+        match effect {
+            Effect::Record { entry, sync } => self.recorded(entry, *sync, next),
+            Effect::CallModel { call, request } => {
+                assert!(self.now.in_turn && self.now.is_quiet());
+                assert_eq!(faults(&request.messages), Vec::<String>::new());
+                assert_eq!(request.messages, self.folded.messages());
+                newer(&mut self.now.newest_call, *call);
+                self.now.call = Some(*call);
+                self.now.begun.clear();
+                self.now.pieces = self.replies[self.next_reply % self.replies.len()].pieces();
+                self.next_reply += 1;
+            }
+            Effect::CancelModel { call } => assert_eq!(self.now.call.take(), Some(*call)),
+            Effect::Show { call, event } => {
+                assert_eq!(self.now.call, Some(*call));
+                if let StreamEvent::BlockStart {
+                    block: BlockStart::ToolUse { id, name },
+                    ..
+                } = event
+                {
+                    self.now.begun.push((id.clone(), name.clone()));
+                }
+            }
+            Effect::Void { call } => {
+                assert_eq!((self.now.call, self.now.newest_call), (None, *call))
+            }
+            Effect::RunTool { run, tool_use } => self.run(*run, tool_use),
+            Effect::CancelTool { run } => assert!(self.now.runs.remove(run).is_some()),
+            Effect::Ask { ask, tool_use, .. } => {
+                assert!(asked(&tool_use.name) && self.now.asks.is_empty());
+                assert!(!self.record.answered.contains(&tool_use.id));
+                newer(&mut self.now.newest_ask, *ask);
+                self.now.asks.insert(*ask, tool_use.clone());
+            }
+            Effect::CancelAsk { ask } => assert!(self.now.asks.remove(ask).is_some()),
+            Effect::StartTimer { timer, .. } => {
+                assert!(self.now.is_quiet());
+                newer(&mut self.now.newest_timer, *timer);
+                self.now.timers.insert(*timer);
+            }
+            Effect::CancelTimer { timer } => assert!(self.now.timers.remove(timer)),
+            Effect::EndTurn { end, unsent } => {
+                assert!(next.is_none(), "the end of the turn is not the last effect");
+                assert!(self.now.in_turn && self.now.is_quiet() && self.kernel.is_idle());
+                assert_eq!(self.folded.newest_end(), Some(end));
+                assert_eq!(self.folded.open_calls(), []);
+                let queued = std::mem::take(&mut self.now.queued);
+                let queued: Vec<_> = queued
+                    .into_iter()
+                    .map(|(_, text)| vec![Content::Text(text)])
+                    .collect();
+                assert_eq!(*unsent, queued, "what was not sent is given back in order");
+                if *end == TurnEnd::Completed {
+                    assert_eq!(queued.len(), 0);
+                }
+                self.now.in_turn = false;
+            }
+        }
+    }
+
+    fn recorded(&mut self, entry: &Entry, sync: Sync, next: Option<&Effect>) {
+        match entry {
+            Entry::Message(message) => match message.message() {
+                Message::User(content) => self.heard(content),
+                Message::Assistant(reply) => {
+                    let begun = std::mem::take(&mut self.now.begun);
+                    let whole = reply.stop_reason.is_some();
+                    let ids: Vec<_> = reply.tool_uses().map(|tool_use| &tool_use.id).collect();
+                    if whole {
+                        let begun: Vec<_> = begun.iter().map(|(id, _)| id).collect();
+                        assert_eq!(ids, begun, "what was shown is not what was recorded");
+                    } else {
+                        assert_eq!(ids, Vec::<&ToolUseId>::new());
+                    }
+                }
+                Message::ToolResults(_) => panic!("results are never said"),
+            },
+            Entry::CallStarted { tool_use_id } => {
+                assert_eq!(sync, Sync::Now);
+                let runs = matches!(next, Some(Effect::RunTool { tool_use, .. })
+                    if tool_use.id == *tool_use_id);
+                assert!(runs, "{tool_use_id} is said to have begun and does not");
+            }
+            Entry::CallFinished(result) => {
+                let id = &result.tool_use_id;
+                assert!(self.record.has(id), "{id} is no call of the newest message");
+                let again = self.record.answered.contains(id);
+                assert!(!again, "{id} is answered twice");
+                let runs = self.now.runs.values().any(|tool_use| tool_use.id == *id);
+                assert!(!runs, "{id} is answered while it runs");
+            }
+            Entry::Permission { tool_use_id, .. } => {
+                assert!(self.record.has(tool_use_id));
+            }
+            Entry::Retry { .. }
+            | Entry::Discarded { .. }
+            | Entry::Continue(_)
+            | Entry::TurnEnd(_) => {}
+        }
+        self.journal.push(entry.clone());
+        self.folded.apply(&reread(entry));
+        self.record.note(entry);
+        if sync == Sync::Now {
+            self.durable = self.journal.len();
+        }
+    }
+
+    /// A user message is the first of its queue, or words of the kernel's own.
+    fn heard(&mut self, content: &[Content]) {
+        let [Content::Text(text)] = content else {
+            panic!("{content:?}");
+        };
+        if text.starts_with("Reminder: ") || text.starts_with("Your reply was cut") {
+            return;
+        }
+        let queued = &mut self.now.queued;
+        let place = queued
+            .iter()
+            .position(|(_, queued)| queued == text)
+            .unwrap();
+        let (delivery, _) = queued.remove(place);
+        let overtaken = queued
+            .iter()
+            .take(place)
+            .any(|(other, _)| *other == delivery);
+        assert!(!overtaken, "{text} overtook another");
+    }
+
+    fn run(&mut self, run: u64, tool_use: &ToolUse) {
+        let ToolUse {
+            id, name, input, ..
+        } = tool_use;
+        newer(&mut self.now.newest_run, run);
+        assert!(matches!(input, ToolInput::Valid(_)), "{id} has no input");
+        let free = name == "read";
+        assert!(
+            free || matches!(name.as_str(), "bash" | "write") || asked(name),
+            "{name} may not run"
+        );
+        let most = self.kernel.settings().max_parallel_tools.max(1);
+        assert!(self.now.runs.len() < most);
+        let beside = self.now.runs.values();
+        assert!(beside.into_iter().all(|other| other.name == "read"));
+        if !self.now.runs.is_empty() {
+            self.seen.insert("RunTool beside others".into());
+        }
+        if self.now.call.is_some() {
+            self.seen.insert("RunTool early".into());
+            // Law 5: speculation.
+            let place = self.now.begun.iter().position(|(begun, _)| begun == id);
+            let before = &self.now.begun[..=place.unwrap()];
+            let reads = before.iter().all(|(_, name)| name == "read");
+            assert!(reads, "{name} {id} ran early behind {before:?}");
+        } else {
+            let calls = &self.record.calls;
+            let place = calls.iter().position(|call| call.id == *id).unwrap();
+            let answered = |call: &ToolUse| self.record.answered.contains(&call.id);
+            assert!(!answered(&calls[place]));
+            let mut before = calls[..place].iter();
+            if free {
+                let ordered = before.all(|call| call.name == "read" || answered(call));
+                assert!(ordered, "{id} overtook a call with effects");
+            } else {
+                assert!(before.all(answered), "{id} overtook another");
+                assert!(self.now.runs.is_empty(), "{id} does not run alone");
+            }
+        }
+        if !free {
+            assert!(self.record.started.contains(id), "{id} is not on record");
+            assert_eq!(self.durable, self.journal.len(), "the record is not safe");
+            assert!(!asked(name) || self.record.allowed.contains(id));
+            assert!(self.acted.insert(id.clone()), "{id} runs twice");
+        }
+        self.now.runs.insert(run, tool_use.clone());
+    }
+
+    // ---- what holds after every step
+
+    fn check(&self) {
+        assert_eq!(self.kernel.transcript(), &self.folded, "law 3");
+        assert_eq!(self.twin.transcript(), &self.folded);
+        assert_eq!(self.kernel.is_idle(), !self.now.in_turn);
+        // A turn waits for something, and nothing is under way outside of one.
+        assert_eq!(self.now.is_quiet(), !self.now.in_turn);
+    }
+}
+
+impl Now {
+    /// Whether nothing is under way.
+    fn is_quiet(&self) -> bool {
+        self.call.is_none()
+            && self.runs.is_empty()
+            && self.asks.is_empty()
+            && self.timers.is_empty()
+    }
+}
+
+impl Record {
+    fn note(&mut self, entry: &Entry) {
+        match entry {
+            Entry::Message(message) => {
+                *self = Self::default();
+                if let Message::Assistant(reply) = message.message() {
+                    self.calls = reply.tool_uses().cloned().collect();
+                }
+            }
+            Entry::CallStarted { tool_use_id } => {
+                self.started.insert(tool_use_id.clone());
+            }
+            Entry::CallFinished(result) => {
+                self.answered.insert(result.tool_use_id.clone());
+            }
+            Entry::Permission {
+                tool_use_id,
+                permission: Permission::Allowed { .. },
+            } => {
+                self.allowed.insert(tool_use_id.clone());
+            }
+            Entry::Permission { .. }
+            | Entry::Retry { .. }
+            | Entry::Discarded { .. }
+            | Entry::Continue(_)
+            | Entry::TurnEnd(_) => {}
+        }
+    }
+
+    fn has(&self, id: &ToolUseId) -> bool {
+        self.calls.iter().any(|call| call.id == *id)
+    }
+}
+
+/// An effect's name, and that of the reason or the end that it records.
+fn kind(effect: &Effect) -> String {
+    let name = |debug: String| {
+        let end = debug.find([' ', '(', '{']).unwrap_or(debug.len());
+        debug[..end].to_owned()
+    };
+    match effect {
+        Effect::Record { entry, .. } => match entry {
+            Entry::Continue(reason) => format!("Continue {reason:?}"),
+            Entry::TurnEnd(end) => format!("TurnEnd {}", name(format!("{end:?}"))),
+            other => format!("Record {}", name(format!("{other:?}"))),
+        },
+        other => name(format!("{other:?}")),
+    }
+}
+
+/// The entry as it comes back from a file.
+fn reread(entry: &Entry) -> Entry {
+    let line = serde_json::to_string(entry).unwrap();
+    assert!(!line.contains('\n'));
+    serde_json::from_str(&line).unwrap()
+}
+
+fn newer(newest: &mut u64, number: u64) {
+    assert!(number > *newest, "a number is used twice");
+    *newest = number;
+}
+
+fn asked(name: &str) -> bool {
+    matches!(name, "ask" | "peek")
+}
+
+fn finished(run: u64, text: String, is_error: bool) -> Input {
+    Input::ToolFinished {
+        run,
+        content: vec![Content::Text(text)],
+        is_error,
+        fingerprint: None,
+    }
+}

@@ -1,0 +1,295 @@
+//! Rules about shell commands, applied to every part of a line.
+//!
+//! An allow rule has to cover all of a line, a deny rule matters if it meets any of it.
+
+use crate::{
+    Rule,
+    pattern::{Match, Pattern, Subject, exact_line},
+    shell::{
+        Analysis, Command, Hazard, Nature, Origin, Piece, Subcommand, Unknown, Word, analyse,
+        is_harmless_environment, skip_globals,
+    },
+};
+
+/// A shell line of a call, taken apart.
+#[derive(Debug)]
+pub(crate) struct Line<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) analysis: Analysis,
+}
+
+/// How a rule meets a call.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Hit {
+    /// It does not.
+    Never,
+    /// It may, and here is the part of which that is not known.
+    Maybe(String),
+    /// It does, in this part.
+    Surely(String),
+}
+
+impl<'a> Line<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self {
+            text,
+            analysis: analyse(text),
+        }
+    }
+
+    /// Tells how a deny or ask rule with this specifier meets the line.
+    pub(crate) fn hit(&self, specifier: &str) -> Hit {
+        if exact_line(specifier).is_some_and(|line| line.trim() == self.text.trim()) {
+            return Hit::Surely(shown(self.text));
+        }
+        let pattern = Pattern::new(specifier).fold_program();
+        if pattern.is_everything() {
+            return Hit::Surely(shown(self.text));
+        }
+        if let Some(problem) = self.analysis.problem() {
+            return Hit::Maybe(format!("the line is not understood: {problem}"));
+        }
+        let mut maybe = self
+            .analysis
+            .hazards()
+            .find(|hazard| is_evaluation(*hazard))
+            .map(|hazard| hazard.to_string());
+        for command in self.analysis.commands() {
+            if let Nature::Opaque(why) = command.nature {
+                maybe.get_or_insert_with(|| format!("`{}`: {why}", shown(&command.text)));
+            }
+            let found = spellings(command)
+                .map(|subject| pattern.matches(&subject))
+                .max();
+            match found {
+                Some(Match::Always) => return Hit::Surely(shown(&command.text)),
+                Some(Match::Maybe) => {
+                    maybe.get_or_insert_with(|| {
+                        format!("`{}` is only known when it runs", shown(&command.text))
+                    });
+                }
+                Some(Match::Never) | None => {}
+            }
+        }
+        maybe.map_or(Hit::Never, Hit::Maybe)
+    }
+
+    /// Names the first part of the line that these rules do not cover, if there is one.
+    pub(crate) fn uncovered(&self, rules: &[&Rule]) -> Option<String> {
+        let specifiers = || rules.iter().filter_map(|rule| rule.specifier());
+        let is_exact = specifiers()
+            .filter_map(exact_line)
+            .any(|line| line.trim() == self.text.trim());
+        if is_exact {
+            return None;
+        }
+        if let Some(problem) = self.analysis.problem() {
+            return Some(format!("the line is not understood: {problem}"));
+        }
+        if let Some(hazard) = self.analysis.hazards().find(|h| is_evaluation(*h)) {
+            return Some(hazard.to_string());
+        }
+        let patterns: Vec<_> = specifiers().filter_map(allow_pattern).collect();
+        let mut reaches: Vec<Option<usize>> = Vec::new();
+        for command in self.analysis.commands() {
+            let reach = own_reach(command, &patterns).max(inherited_reach(command, &reaches));
+            if reach.is_none() && !self.needs_no_rule(command) {
+                return Some(format!(
+                    "`{}` is not covered by an allow rule",
+                    shown(&command.text)
+                ));
+            }
+            reaches.push(reach);
+        }
+        let is_covered = |parent: Option<usize>| {
+            parent.is_some_and(|parent| reaches.get(parent) == Some(&Some(usize::MAX)))
+        };
+        self.analysis
+            .redirects()
+            .iter()
+            .find(|redirect| !redirect.is_harmless() && !is_covered(redirect.parent))
+            .map(|redirect| {
+                format!(
+                    "the redirection `{}` is not covered by an allow rule",
+                    shown(&redirect.text)
+                )
+            })
+    }
+
+    fn needs_no_rule(&self, command: &Command) -> bool {
+        let sets_nothing = sets_nothing(command);
+        let only_runs_others = match command.nature {
+            Nature::Transparent | Nature::Launcher => sets_nothing,
+            Nature::Plain | Nature::Carrier | Nature::Opaque(_) => false,
+        };
+        // What a function runs is among the commands of the line.
+        let is_function = command.nature == Nature::Plain
+            && sets_nothing
+            && command
+                .program()
+                .is_some_and(|program| self.analysis.defines(program));
+        only_runs_others || is_function || self.analysis.command_is_read_only(command)
+    }
+}
+
+/// What runs a text of which nothing is known, so that no command of the line shows it.
+const fn is_evaluation(hazard: Hazard) -> bool {
+    match hazard {
+        Hazard::Evaluation | Hazard::Dialect => true,
+        Hazard::Background | Hazard::Function => false,
+    }
+}
+
+fn sets_nothing(command: &Command) -> bool {
+    command
+        .assignments
+        .iter()
+        .all(|assignment| is_harmless_environment(&assignment.name))
+}
+
+/// How many words of a command the rules name that cover it; none if no rule does.
+fn own_reach(command: &Command, patterns: &[Pattern]) -> Option<usize> {
+    let assignments = command.assignments.len();
+    let set = Subject::new(assignment_words(command).iter().chain(&command.words));
+    let plain = sets_nothing(command).then(|| Subject::new(command.words.iter()));
+    let short = (sets_nothing(command) && command.program() == Some("git"))
+        .then(|| skip_globals(&command.words))
+        .and_then(|subcommand| match subcommand {
+            Subcommand::At { index, plain: true } if index > 1 => Some(Subject::new(
+                command
+                    .words
+                    .iter()
+                    .take(1)
+                    .chain(command.words.iter().skip(index)),
+            )),
+            Subcommand::At { .. } | Subcommand::None | Subcommand::Unclear => None,
+        });
+    patterns
+        .iter()
+        .filter_map(|pattern| {
+            let covers = |subject: &Option<Subject>| {
+                subject
+                    .as_ref()
+                    .is_some_and(|subject| pattern.matches(subject) == Match::Always)
+            };
+            if covers(&plain) || covers(&short) {
+                Some(pattern.named_words())
+            } else if assignments > 0 && pattern.matches(&set) == Match::Always {
+                Some(pattern.named_words().saturating_sub(assignments))
+            } else {
+                None
+            }
+        })
+        .max()
+}
+
+/// How far the rules that cover the command around reach into this one.
+///
+/// A rule that names no more than the wrapper is no blank cheque for what is wrapped.
+fn inherited_reach(command: &Command, reaches: &[Option<usize>]) -> Option<usize> {
+    let reach_of = |parent: usize| reaches.get(parent).copied().flatten();
+    match command.origin {
+        Origin::Line => None,
+        Origin::Text { parent } => reach_of(parent).filter(|reach| *reach == usize::MAX),
+        Origin::Words { parent, at } => match reach_of(parent)? {
+            usize::MAX => Some(usize::MAX),
+            reach => reach.checked_sub(at).filter(|left| *left > 0),
+        },
+    }
+}
+
+/// Compiles an allow rule.
+///
+/// Without a star it has to be the very words of one command: what looks like another line, such
+/// as `a; b`, must not match a command that is given it as words.
+fn allow_pattern(specifier: &str) -> Option<Pattern> {
+    let is_plain = |line: &str| {
+        line.chars().all(|c| {
+            c.is_ascii_alphanumeric() || matches!(c, ' ' | '_' | '.' | '/' | '-' | ',' | '@' | '%')
+        })
+    };
+    let pattern = Pattern::new(specifier);
+    match exact_line(specifier) {
+        Some(line) if !is_plain(&line) => {
+            let analysis = analyse(&line);
+            match analysis.commands() {
+                [command]
+                    if analysis.redirects().is_empty()
+                        && analysis.problem().is_none()
+                        && command.words.iter().all(|word| word.literal().is_some()) =>
+                {
+                    let words: Vec<_> = assignment_words(command)
+                        .into_iter()
+                        .chain(command.words.iter().cloned())
+                        .collect();
+                    Some(Pattern::exact(&words))
+                }
+                _ => None,
+            }
+        }
+        Some(_) | None => Some(pattern),
+    }
+}
+
+/// The assignments before a command as words.
+fn assignment_words(command: &Command) -> Vec<Word> {
+    command
+        .assignments
+        .iter()
+        .map(|assignment| {
+            let mut pieces = vec![Piece::Text(format!("{}=", assignment.name))];
+            for value in &assignment.values {
+                pieces.extend(value.pieces.iter().cloned());
+            }
+            Word {
+                raw: assignment.raw.clone(),
+                pieces,
+            }
+        })
+        .collect()
+}
+
+/// The ways in which a deny rule may have spelled this command.
+fn spellings(command: &Command) -> impl Iterator<Item = Subject> {
+    let words = &command.words;
+    let is_git = command
+        .program()
+        .and_then(|program| program.rsplit('/').next())
+        .is_some_and(|name| name.eq_ignore_ascii_case("git"));
+    let git = is_git
+        .then(|| skip_globals(words))
+        .and_then(|subcommand| match subcommand {
+            Subcommand::At { index, .. } => Some(Subject::new(
+                words.iter().take(1).chain(words.iter().skip(index)),
+            )),
+            Subcommand::Unclear => {
+                let unknown = Word::unknown("", Unknown::Variable { quoted: false });
+                Some(Subject::new(words.iter().take(1).chain([&unknown])))
+            }
+            Subcommand::None => None,
+        });
+    let set = (!command.assignments.is_empty())
+        .then(|| Subject::new(assignment_words(command).iter().chain(words)));
+    [
+        (!words.is_empty()).then(|| Subject::new(words.iter())),
+        git,
+        set,
+    ]
+    .into_iter()
+    .flatten()
+    .map(Subject::fold_program)
+}
+
+/// Makes a part of a line fit for a sentence.
+pub(crate) fn shown(text: &str) -> String {
+    const LIMIT: usize = 160;
+    let mut shown: String = text
+        .chars()
+        .take(LIMIT)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if text.chars().nth(LIMIT).is_some() {
+        shown.push_str("...");
+    }
+    shown
+}

@@ -1,0 +1,214 @@
+//! What is known of git's command line.
+
+use super::{
+    parts::Word,
+    read_only::options_are_harmless,
+    tables::{GIT, GIT_BRANCH, GIT_TAG},
+};
+
+/// Where the subcommand of a git command is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subcommand {
+    /// It is this word.
+    At {
+        /// The index among all words.
+        index: usize,
+        /// Whether the options before it change nothing about what git does.
+        plain: bool,
+    },
+    /// There is none.
+    None,
+    /// It is only known when the line runs.
+    Unclear,
+}
+
+const PLAIN: &[&str] = &[
+    "--no-pager",
+    "-P",
+    "--no-optional-locks",
+    "--no-advice",
+    "--literal-pathspecs",
+    "--glob-pathspecs",
+    "--noglob-pathspecs",
+    "--icase-pathspecs",
+    "--no-replace-objects",
+    "--no-lazy-fetch",
+];
+const OTHER: &[&str] = &["-p", "--paginate", "--bare"];
+const VALUED: &[&str] = &[
+    "-C",
+    "--git-dir",
+    "--work-tree",
+    "--namespace",
+    "--super-prefix",
+    "--attr-source",
+];
+
+/// Finds the subcommand behind git's own options.
+pub(crate) fn skip_globals(words: &[Word]) -> Subcommand {
+    let mut index = 1;
+    let mut plain = true;
+    loop {
+        let Some(word) = words.get(index) else {
+            return Subcommand::None;
+        };
+        let Some(text) = word.literal() else {
+            let Some((name, _)) = word.prefix().split_once('=') else {
+                return Subcommand::Unclear;
+            };
+            if word.splits() || !VALUED.contains(&name) {
+                return Subcommand::Unclear;
+            }
+            plain = false;
+            index += 1;
+            continue;
+        };
+        if !text.starts_with('-') {
+            return Subcommand::At { index, plain };
+        }
+        let name = text.split('=').next().unwrap_or_default();
+        if PLAIN.contains(&text) {
+            index += 1;
+        } else if OTHER.contains(&text)
+            || (name.len() < text.len() && (VALUED.contains(&name) || name == "--exec-path"))
+        {
+            plain = false;
+            index += 1;
+        } else if VALUED.contains(&text) {
+            plain = false;
+            if words.get(index + 1).is_some_and(Word::splits) {
+                return Subcommand::Unclear;
+            }
+            index += 2;
+        } else if text == "-c" {
+            // A setting can make any word a subcommand.
+            let setting = words.get(index + 1).and_then(Word::literal);
+            if setting.is_none_or(is_alias) {
+                return Subcommand::Unclear;
+            }
+            plain = false;
+            index += 2;
+        } else {
+            return Subcommand::Unclear;
+        }
+    }
+}
+
+fn is_alias(setting: &str) -> bool {
+    let setting = setting.to_ascii_lowercase();
+    setting.starts_with("alias.") || setting.starts_with("include")
+}
+
+/// Tells whether a git command runs other commands that it is given.
+pub(super) fn runs_others(words: &[Word]) -> bool {
+    let Subcommand::At { index, .. } = skip_globals(words) else {
+        return false;
+    };
+    let arguments = words.get(index + 1..).unwrap_or_default();
+    let has = |wanted: &[&str]| {
+        arguments.iter().any(|word| {
+            wanted
+                .iter()
+                .any(|wanted| word.prefix().starts_with(wanted))
+        })
+    };
+    match words.get(index).and_then(Word::literal) {
+        Some("submodule") => has(&["foreach"]),
+        Some("bisect") => has(&["run"]),
+        Some("rebase") => has(&["-x", "--exec", "--exe"]),
+        Some("filter-branch" | "for-each-repo") => true,
+        _ => false,
+    }
+}
+
+/// Tells whether a git command provably changes nothing.
+pub(super) fn is_read_only(words: &[Word]) -> bool {
+    let arguments = words.get(1..).unwrap_or_default();
+    if let [only] = arguments
+        && matches!(only.literal(), Some("--version" | "version"))
+    {
+        return true;
+    }
+    let Subcommand::At { index, plain: true } = skip_globals(words) else {
+        return false;
+    };
+    let (Some(name), Some(arguments)) = (
+        words.get(index).and_then(Word::literal),
+        words.get(index + 1..),
+    ) else {
+        return false;
+    };
+    match name {
+        "branch" => lists(arguments, GIT_BRANCH),
+        "tag" => lists(arguments, GIT_TAG),
+        "remote" => match literals(arguments).as_deref() {
+            Some([] | ["-v" | "--verbose"] | ["get-url", ..]) => true,
+            Some(_) | None => false,
+        },
+        "stash" | "worktree" => match literals(arguments).as_deref() {
+            Some(["list"]) => true,
+            Some(["list", "--porcelain"]) => name == "worktree",
+            Some(_) | None => false,
+        },
+        "reflog" => match literals(arguments).as_deref() {
+            Some([]) => true,
+            Some(["show", ..]) => options_are_harmless(arguments, "", &["output", "ext-diff"]),
+            Some(_) | None => false,
+        },
+        "config" => reads_settings(arguments),
+        _ => GIT
+            .iter()
+            .find(|known| known.name == name)
+            .is_some_and(|known| options_are_harmless(arguments, known.short, known.long)),
+    }
+}
+
+fn literals(words: &[Word]) -> Option<Vec<&str>> {
+    words.iter().map(Word::literal).collect()
+}
+
+/// Tells whether every option is one that lists, and operands only stand where they select.
+fn lists(arguments: &[Word], known: &[(&str, bool)]) -> bool {
+    let Some(arguments) = literals(arguments) else {
+        return false;
+    };
+    let mut selects = false;
+    let mut operands = 0_usize;
+    for text in arguments {
+        if !text.starts_with('-') {
+            operands += 1;
+            continue;
+        }
+        let name = text.split('=').next().unwrap_or_default();
+        match known.iter().find(|(option, _)| *option == name) {
+            Some((_, takes_operands)) => selects |= takes_operands,
+            None => return false,
+        }
+    }
+    operands == 0 || selects
+}
+
+fn reads_settings(arguments: &[Word]) -> bool {
+    const ACTIONS: &[&str] = &["--get", "--get-all", "--get-regexp", "--list", "-l"];
+    const OTHERS: &[&str] = &[
+        "--global",
+        "--local",
+        "--system",
+        "--worktree",
+        "--show-origin",
+        "--show-scope",
+        "--name-only",
+        "-z",
+        "--null",
+        "--bool",
+        "--int",
+        "--path",
+    ];
+    let Some(arguments) = literals(arguments) else {
+        return false;
+    };
+    arguments.iter().any(|text| ACTIONS.contains(text))
+        && arguments
+            .iter()
+            .all(|text| !text.starts_with('-') || ACTIONS.contains(text) || OTHERS.contains(text))
+}

@@ -1,0 +1,144 @@
+//! Shell lines taken apart, so that rules can speak about every part of them.
+//!
+//! [`analyse`] finds every command that a line would run, wherever it hides: in lists, pipelines,
+//! compound commands, substitutions, here-documents, behind wrappers such as `env` or `xargs`, in
+//! texts given to `sh -c` or `eval`. It reads the language of bash as `bash -c` and `sh -c` do, and
+//! stops at the first thing whose meaning is not certain: a line that is not understood whole is
+//! not understood at all. It knows nothing of rules, files or the environment.
+//!
+//! ```
+//! let analysis = tooloop_policy::shell::analyse("ls | xargs -n 1 env rm");
+//! let programs: Vec<_> = analysis.commands().iter().filter_map(|c| c.program()).collect();
+//! assert_eq!(programs, ["ls", "xargs", "env", "rm"]);
+//! assert!(!analysis.is_read_only());
+//! ```
+
+mod expansion;
+mod git;
+mod parser;
+mod parts;
+mod read_only;
+mod tables;
+mod unwrap;
+
+pub use parts::{
+    Assignment, Command, Direction, Hazard, Nature, Origin, Piece, Problem, Redirect, Unknown, Word,
+};
+
+pub(crate) use git::{Subcommand, skip_globals};
+pub(crate) use read_only::is_harmless_environment;
+
+use parts::Parts;
+
+/// Lines longer than this are not taken apart.
+pub const MAX_LENGTH: usize = 64 * 1024;
+
+/// Lines nested deeper than this are not taken apart.
+pub const MAX_DEPTH: usize = 32;
+
+/// What a shell line would run and touch.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Analysis {
+    parts: Parts,
+    problem: Option<Problem>,
+}
+
+/// Takes a shell line apart. Never fails: what is not understood is said so in the result.
+#[must_use]
+pub fn analyse(line: &str) -> Analysis {
+    let mut parts = Parts::default();
+    match parser::parse(line, &mut parts).and_then(|()| unwrap::unwrap(&mut parts)) {
+        Ok(()) => {
+            if parts.tainted && parts.evaluates {
+                parts.hazards.insert(Hazard::Evaluation);
+            }
+            Analysis {
+                parts,
+                problem: None,
+            }
+        }
+        // Half a parse would be read as the whole of it, so nothing of it is kept.
+        Err(problem) => Analysis {
+            parts: Parts::default(),
+            problem: Some(problem),
+        },
+    }
+}
+
+impl Analysis {
+    /// Gives the reason why the line could not be taken apart, if it could not.
+    #[must_use]
+    pub const fn problem(&self) -> Option<&Problem> {
+        self.problem.as_ref()
+    }
+
+    /// Gives every simple command of the line, each before those that it would run.
+    #[must_use]
+    pub fn commands(&self) -> &[Command] {
+        &self.parts.commands
+    }
+
+    /// Gives every redirection of the line.
+    #[must_use]
+    pub fn redirects(&self) -> &[Redirect] {
+        &self.parts.redirects
+    }
+
+    /// Goes over what no single command shows.
+    pub fn hazards(&self) -> impl Iterator<Item = Hazard> {
+        self.parts.hazards.iter().copied()
+    }
+
+    /// Tells whether the line defines a function of this name.
+    #[must_use]
+    pub fn defines(&self, name: &str) -> bool {
+        self.parts.functions.contains(name)
+    }
+
+    /// Tells whether the line provably changes nothing.
+    ///
+    /// What the settings of a program make it do is not seen: `git diff` runs the filters that the
+    /// configuration of a repository names.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.why_not_read_only().is_none()
+    }
+
+    /// Says what keeps the line from being provably read-only.
+    #[must_use]
+    pub fn why_not_read_only(&self) -> Option<String> {
+        if let Some(problem) = &self.problem {
+            return Some(problem.to_string());
+        }
+        if let Some(hazard) = self.hazards().next() {
+            return Some(hazard.to_string());
+        }
+        if let Some(redirect) = self.redirects().iter().find(|r| !r.is_harmless()) {
+            return Some(format!("`{}` writes or may connect", redirect.text));
+        }
+        self.commands()
+            .iter()
+            .find(|command| !self.command_is_read_only(command))
+            .map(|command| format!("`{}` is not known to be read-only", command.text))
+    }
+
+    /// Tells whether one command of this line, by itself, provably changes nothing.
+    #[must_use]
+    pub fn command_is_read_only(&self, command: &Command) -> bool {
+        // Git obeys the settings of the repository around it, and they can name programs: a line
+        // that first goes elsewhere may go to a repository made for that.
+        let is_moved_git = || {
+            command
+                .program()
+                .is_some_and(|program| program.ends_with("git"))
+                && self.moves()
+        };
+        read_only::is_read_only(command, self.parts.tainted) && !is_moved_git()
+    }
+
+    fn moves(&self) -> bool {
+        self.commands()
+            .iter()
+            .any(|command| matches!(command.program(), Some("cd" | "pushd" | "popd")))
+    }
+}

@@ -1,0 +1,290 @@
+//! Proof that a command changes nothing.
+//!
+//! A command is read-only if its program is in the tables, each of its words that could be an
+//! option is known, and none is known to do harm.
+
+use super::{
+    git,
+    parser::is_name,
+    parts::{Assignment, Command, Nature, Unknown, Word},
+    tables::{
+        FIND, HARMFUL_PREFIXES, HARMFUL_VARIABLES, HARMLESS, HARMLESS_ENVIRONMENT, OPTIONS,
+        TEST_BINARY, TEST_UNARY,
+    },
+};
+
+/// Tells whether a command, without what it runs, provably changes nothing.
+pub(super) fn is_read_only(command: &Command, tainted: bool) -> bool {
+    let Some(program) = command.words.first() else {
+        return command.assignments.iter().all(is_harmless_assignment);
+    };
+    let Some(program) = program.literal().and_then(standard_program) else {
+        return false;
+    };
+    let splits_input = program == "read";
+    let assigns_harmless = command.assignments.iter().all(|assignment| {
+        is_harmless_environment(&assignment.name) || (splits_input && assignment.name == "IFS")
+    });
+    if !assigns_harmless {
+        return false;
+    }
+    match command.nature {
+        Nature::Transparent => return true,
+        Nature::Launcher | Nature::Carrier | Nature::Opaque(_) => return false,
+        Nature::Plain => {}
+    }
+    let arguments = command.arguments();
+    if HARMLESS.contains(&program) {
+        return true;
+    }
+    if let Some(known) = OPTIONS.iter().find(|known| known.name == program) {
+        return options_are_harmless(arguments, known.short, known.long);
+    }
+    match program {
+        "git" => git::is_read_only(&command.words),
+        "find" => find_is_read_only(arguments),
+        "test" => test_is_read_only(arguments, tainted),
+        "[" => arguments.split_last().is_some_and(|(last, rest)| {
+            last.literal() == Some("]") && test_is_read_only(rest, tainted)
+        }),
+        "cd" => arguments.len() <= 1 && !arguments.iter().any(Word::may_be_option),
+        "command" => {
+            matches!(arguments.first().and_then(Word::literal), Some("-v" | "-V"))
+        }
+        "date" => date_is_read_only(arguments),
+        "env" => arguments
+            .iter()
+            .all(|word| matches!(word.literal(), Some("-0" | "--null"))),
+        "printf" => arguments
+            .first()
+            .is_some_and(|format| !format.may_be_option()),
+        "read" => read_is_read_only(arguments),
+        "set" => set_is_read_only(arguments),
+        "uniq" => uniq_is_read_only(arguments),
+        _ => false,
+    }
+}
+
+/// Gives the name of a program that is found by name or in a folder of the system.
+pub(super) fn standard_program(program: &str) -> Option<&str> {
+    let name = program
+        .strip_prefix("/usr")
+        .unwrap_or(program)
+        .strip_prefix("/bin/")
+        .unwrap_or(program);
+    (!name.contains('/')).then_some(name)
+}
+
+/// Tells whether no word can be one of these options.
+pub(super) fn options_are_harmless(arguments: &[Word], short: &str, long: &[&str]) -> bool {
+    for word in arguments {
+        if word.literal() == Some("--") {
+            return true;
+        }
+        if !word.may_be_option() {
+            continue;
+        }
+        if word.unknowns().any(|unknown| match unknown {
+            Unknown::Variable { quoted } | Unknown::Output { quoted } => !quoted,
+            Unknown::Brace => true,
+            Unknown::Glob | Unknown::Tilde | Unknown::Number | Unknown::Process => false,
+        }) {
+            return false;
+        }
+        // The name of the option has to be known, its value need not be.
+        let known = word.prefix();
+        let is_whole = word.literal().is_some();
+        if let Some(option) = known.strip_prefix("--") {
+            let (name, has_value) = match option.split_once('=') {
+                Some((name, _)) => (name, true),
+                None => (option, false),
+            };
+            // Programs take any unique beginning of a long option for the whole of it.
+            let is_bad = long.iter().any(|bad| bad.starts_with(name));
+            if name.is_empty() || is_bad || !(is_whole || has_value) {
+                return false;
+            }
+        } else if !is_whole || known.len() < 2 {
+            if known != "-" {
+                return false;
+            }
+        } else if known.chars().any(|letter| short.contains(letter)) {
+            return false;
+        }
+    }
+    true
+}
+
+fn find_is_read_only(arguments: &[Word]) -> bool {
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        if !word.may_be_option() && !matches!(word.literal(), Some("!" | "(" | ")" | ",")) {
+            continue;
+        }
+        let Some((_, values)) = word
+            .literal()
+            .and_then(|text| FIND.iter().find(|(name, _)| *name == text))
+        else {
+            return false;
+        };
+        for value in words.by_ref().take(*values) {
+            if value.splits() {
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// `test` evaluates the subscript of a variable whose name it is given, and takes a value for an
+/// operator if it looks like one.
+fn test_is_read_only(arguments: &[Word], tainted: bool) -> bool {
+    let arguments = match arguments {
+        [not, rest @ ..] if not.literal() == Some("!") && !rest.is_empty() => rest,
+        all => all,
+    };
+    if arguments
+        .iter()
+        .any(|word| matches!(word.literal(), Some("-v" | "-R")))
+    {
+        return false;
+    }
+    let is_operator =
+        |word: &Word, table: &[&str]| word.literal().is_some_and(|text| table.contains(&text));
+    let holds_output = |word: &Word| {
+        word.unknowns()
+            .any(|unknown| unknown.splits() && is_output(unknown))
+    };
+    // A name of a file or a line of output can look like an operator.
+    if arguments
+        .iter()
+        .any(|word| holds_output(word) || (tainted && word.splits()))
+    {
+        return false;
+    }
+    match arguments {
+        [] | [_] => true,
+        [operator, _] => is_operator(operator, TEST_UNARY),
+        [_, operator, _] if is_operator(operator, TEST_BINARY) => true,
+        all => all
+            .iter()
+            .all(|word| word.literal().is_some() || (!tainted && !word.unknowns().any(is_output))),
+    }
+}
+
+const fn is_output(unknown: Unknown) -> bool {
+    matches!(
+        unknown,
+        Unknown::Output { .. } | Unknown::Glob | Unknown::Brace
+    )
+}
+
+fn date_is_read_only(arguments: &[Word]) -> bool {
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        if word.splits() {
+            return false;
+        }
+        let start = word.prefix();
+        let known = start.starts_with('+')
+            || [
+                "--date=",
+                "--reference=",
+                "--iso-8601=",
+                "--rfc-3339=",
+                "-I",
+                "-d",
+            ]
+            .iter()
+            .any(|option| start.starts_with(option) && start.len() > option.len())
+            || matches!(
+                word.literal(),
+                Some("-u" | "--utc" | "--universal" | "-R" | "--rfc-email" | "-I" | "--iso-8601")
+            );
+        let takes_value = matches!(word.literal(), Some("-d" | "-r" | "--date" | "--reference"));
+        if takes_value {
+            match words.next() {
+                Some(value) if !value.splits() => {}
+                Some(_) | None => return false,
+            }
+        } else if !known {
+            return false;
+        }
+    }
+    true
+}
+
+fn read_is_read_only(arguments: &[Word]) -> bool {
+    arguments.iter().all(|word| match word.literal() {
+        Some("-r") => true,
+        Some(name) => is_name(name) && !is_harmful_variable(name),
+        None => false,
+    })
+}
+
+fn set_is_read_only(arguments: &[Word]) -> bool {
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let Some(letters) = word
+            .literal()
+            .and_then(|text| text.strip_prefix(['-', '+']))
+            .filter(|letters| !letters.is_empty())
+        else {
+            return false;
+        };
+        if !letters
+            .chars()
+            .all(|letter| matches!(letter, 'e' | 'u' | 'f' | 'o'))
+        {
+            return false;
+        }
+        if letters.contains('o')
+            && !matches!(
+                words.next().and_then(Word::literal),
+                Some("pipefail" | "errexit" | "nounset")
+            )
+        {
+            return false;
+        }
+    }
+    true
+}
+
+/// The second operand of `uniq` is a file that it writes.
+fn uniq_is_read_only(arguments: &[Word]) -> bool {
+    let mut operands = 0_usize;
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        if word.splits() {
+            return false;
+        }
+        match word.literal() {
+            Some("-f" | "-s" | "-w") => {
+                if words.next().is_none_or(Word::splits) {
+                    return false;
+                }
+            }
+            Some("--") => {}
+            Some(option) if option.starts_with('-') && option.len() > 1 => {}
+            Some(_) | None => operands += 1,
+        }
+    }
+    operands <= 1
+}
+
+/// Tells whether setting this variable for a program changes nothing about what it does.
+pub(crate) fn is_harmless_environment(name: &str) -> bool {
+    HARMLESS_ENVIRONMENT.contains(&name)
+}
+
+/// Tells whether an assignment that stands alone changes nothing about what follows it.
+fn is_harmless_assignment(assignment: &Assignment) -> bool {
+    !is_harmful_variable(&assignment.name)
+}
+
+fn is_harmful_variable(name: &str) -> bool {
+    HARMFUL_VARIABLES.contains(&name)
+        || HARMFUL_PREFIXES
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+}

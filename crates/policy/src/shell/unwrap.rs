@@ -1,0 +1,544 @@
+//! Commands behind commands: `env`, `xargs`, `find -exec`, `sh -c`, `eval` and their like.
+
+use super::{
+    MAX_DEPTH, git,
+    parser::{Parsed, is_name, parse_nested},
+    parts::{Assignment, Command, Nature, Origin, Parts, Piece, Problem, Unknown, Word},
+    read_only::{is_harmless_environment, standard_program},
+    tables::{FIND, RUNNERS, SHELLS, WATCH, WRAPPERS, Wrapper, XARGS},
+};
+
+/// More commands than this are not looked into.
+const MAX_COMMANDS: usize = 16 * 1024;
+
+/// What a command turns out to run.
+#[derive(Default)]
+struct Found {
+    nature: Nature,
+    /// Commands among its words: where each starts, with what is set before it.
+    commands: Vec<(usize, Vec<Assignment>, Vec<Word>)>,
+    /// Texts that it runs as lines.
+    texts: Vec<String>,
+    /// It gives variables values from elsewhere.
+    taints: bool,
+}
+
+impl Found {
+    fn opaque(why: &'static str) -> Self {
+        Self {
+            nature: Nature::Opaque(why),
+            ..Self::default()
+        }
+    }
+}
+
+const UNKNOWN_PROGRAM: &str = "its program is only known when it runs";
+const UNKNOWN_TEXT: &str = "it runs a text that is only known when it runs";
+const UNKNOWN_OPTION: &str = "it has an option that is not known here";
+const ELSEWHERE: &str = "it runs commands from elsewhere";
+
+/// Adds to the parts every command that one of its commands would run.
+pub(super) fn unwrap(parts: &mut Parts) -> Parsed<()> {
+    let mut depths: Vec<usize> = vec![0; parts.commands.len()];
+    let mut index = 0;
+    while let Some(command) = parts.commands.get(index) {
+        let found = look(&command.words);
+        let depth = depths.get(index).copied().unwrap_or_default() + 1;
+        let runs_something = !found.commands.is_empty() || !found.texts.is_empty();
+        if runs_something && depth > MAX_DEPTH {
+            return Err(Problem::TooDeep(MAX_DEPTH));
+        }
+        parts.tainted |= found.taints;
+        if let Some(command) = parts.commands.get_mut(index) {
+            command.nature = found.nature;
+        }
+        for (at, assignments, words) in found.commands {
+            for value in assignments.iter().flat_map(|set| &set.values) {
+                parts.assign(value);
+            }
+            let text = words
+                .iter()
+                .map(|word| word.raw.as_str())
+                .collect::<Vec<_>>()
+                .join(" ");
+            parts.commands.push(Command {
+                text,
+                assignments,
+                words,
+                origin: Origin::Words { parent: index, at },
+                nature: Nature::Plain,
+            });
+        }
+        for text in found.texts {
+            parse_nested(&text, parts, depth, index)?;
+        }
+        if parts.commands.len() > MAX_COMMANDS {
+            return Err(Problem::Unsupported("a line of so many commands"));
+        }
+        depths.resize(parts.commands.len(), depth);
+        index += 1;
+    }
+    Ok(())
+}
+
+fn look(words: &[Word]) -> Found {
+    let Some(first) = words.first() else {
+        return Found::default();
+    };
+    let Some(program) = first.literal() else {
+        return Found::opaque(UNKNOWN_PROGRAM);
+    };
+    let base = program.rsplit('/').next().unwrap_or_default();
+    let name = base.to_ascii_lowercase();
+    let mut found = look_at(&name, words);
+    // Another program of that name, or a script beside, may do more than the one that is known.
+    let is_standard = standard_program(program) == Some(name.as_str());
+    if !is_standard && matches!(found.nature, Nature::Transparent | Nature::Launcher) {
+        found.nature = Nature::Carrier;
+    }
+    found
+}
+
+fn look_at(name: &str, words: &[Word]) -> Found {
+    if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
+        return wrapped(wrapper, words);
+    }
+    if let Some((_, is_like_ours)) = SHELLS.iter().find(|(shell, _)| *shell == name) {
+        return shell(words, *is_like_ours);
+    }
+    if RUNNERS.contains(&name) {
+        return Found::opaque("it runs what it is given");
+    }
+    let arguments = words.get(1..).unwrap_or_default();
+    let has = |option: &str| {
+        arguments
+            .iter()
+            .any(|word| word.prefix().starts_with(option))
+    };
+    match name {
+        "xargs" => xargs(words),
+        "find" => find(words),
+        "fd" | "fdfind" => fd(words),
+        "watch" => watch(words),
+        "eval" => eval(arguments),
+        "trap" => trap(arguments),
+        "source" | "." => Found::opaque(ELSEWHERE),
+        "git" if git::runs_others(words) => Found::opaque("it runs what it is given"),
+        "alias"
+            if arguments
+                .iter()
+                .any(|word| word.literal().is_none_or(|t| t.contains('='))) =>
+        {
+            Found::opaque("it changes what a name means")
+        }
+        "enable" | "bind" | "complete" | "compgen" | "fc" => Found::opaque(ELSEWHERE),
+        "hash" if has("-") && !has("-r") => Found::opaque("it changes what a name means"),
+        "mapfile" | "readarray" if has("-C") => Found::opaque(ELSEWHERE),
+        "let" | "read" | "mapfile" | "readarray" | "getopts" | "declare" | "typeset" | "local"
+        | "export" | "readonly" | "unset" => assigning(arguments),
+        "printf" if has("-v") => assigning(arguments),
+        "test" | "[" if has("-v") || has("-R") => assigning(arguments),
+        "set" => Found {
+            taints: arguments
+                .iter()
+                .any(|word| !word.prefix().starts_with(['-', '+'])),
+            ..Found::default()
+        },
+        _ => Found::default(),
+    }
+}
+
+/// Builtins that take names of variables also evaluate the subscripts of arrays in them.
+fn assigning(arguments: &[Word]) -> Found {
+    let runs = arguments.iter().any(|word| {
+        let text: String = word
+            .pieces
+            .iter()
+            .filter_map(|piece| match piece {
+                Piece::Text(text) => Some(text.as_str()),
+                Piece::Unknown(_) => None,
+            })
+            .collect();
+        text.contains('[') && text.contains(['$', '`'])
+    });
+    Found {
+        nature: if runs {
+            Nature::Opaque(UNKNOWN_TEXT)
+        } else {
+            Nature::Plain
+        },
+        taints: true,
+        ..Found::default()
+    }
+}
+
+/// Finds the first word behind the options of a wrapper.
+fn skip_options(wrapper: &Wrapper, words: &[Word]) -> Option<usize> {
+    let mut index = 1;
+    while let Some(word) = words.get(index) {
+        let Some(text) = word.literal() else {
+            return (!word.may_be_option()).then_some(index);
+        };
+        if text == "--" {
+            return Some(index + 1);
+        }
+        let Some(option) = text.strip_prefix('-').filter(|rest| !rest.is_empty()) else {
+            return (text != "-").then_some(index);
+        };
+        let takes_next = if let Some(option) = option.strip_prefix('-') {
+            match option.split_once('=') {
+                Some((name, _)) if wrapper.long_valued.contains(&name) => false,
+                Some(_) => return None,
+                None if wrapper.long_flags.contains(&option) => false,
+                None if wrapper.long_valued.contains(&option) => true,
+                None => return None,
+            }
+        } else {
+            let letters = option.trim_start_matches(|letter| wrapper.flags.contains(letter));
+            let mut letters = letters.chars();
+            match letters.next() {
+                None => false,
+                Some(letter) if wrapper.valued.contains(letter) => letters.next().is_none(),
+                Some(_) => return None,
+            }
+        };
+        if takes_next && words.get(index + 1).is_none_or(Word::splits) {
+            return None;
+        }
+        index += 1 + usize::from(takes_next);
+    }
+    Some(index)
+}
+
+fn wrapped(wrapper: &Wrapper, words: &[Word]) -> Found {
+    let asks_for_name = wrapper.name == "command"
+        && matches!(words.get(1).and_then(Word::literal), Some("-v" | "-V"));
+    if asks_for_name {
+        return Found::default();
+    }
+    let Some(mut index) = skip_options(wrapper, words) else {
+        return Found::opaque(UNKNOWN_OPTION);
+    };
+    let mut nature = wrapper.nature;
+    if wrapper.name == "env" && index > 1 {
+        nature = Nature::Carrier;
+    }
+    let mut assignments = Vec::new();
+    while wrapper.assigns
+        && let Some(assignment) = words.get(index).and_then(assignment_word)
+    {
+        if !is_harmless_environment(&assignment.name) {
+            nature = Nature::Carrier;
+        }
+        assignments.push(assignment);
+        index += 1;
+    }
+    for _ in 0..wrapper.operands {
+        if words.get(index).is_some_and(Word::splits) {
+            return Found::opaque(UNKNOWN_PROGRAM);
+        }
+        index += 1;
+    }
+    inner(nature, words, index, assignments)
+}
+
+/// The command that starts at this word, if there is one.
+fn inner(nature: Nature, words: &[Word], index: usize, assignments: Vec<Assignment>) -> Found {
+    match words.get(index..) {
+        None | Some([]) => Found::default(),
+        Some([first, ..]) if first.prefix().starts_with('-') => Found::opaque(UNKNOWN_OPTION),
+        Some(rest) => Found {
+            nature,
+            commands: vec![(index, assignments, rest.to_vec())],
+            ..Found::default()
+        },
+    }
+}
+
+fn assignment_word(word: &Word) -> Option<Assignment> {
+    let (name, value) = word.prefix().split_once('=')?;
+    if !is_name(name) {
+        return None;
+    }
+    let mut pieces = word.pieces.clone();
+    if let Some(Piece::Text(text)) = pieces.first_mut() {
+        value.clone_into(text);
+    }
+    Some(Assignment {
+        name: name.to_owned(),
+        values: vec![Word {
+            raw: word.raw.clone(),
+            pieces,
+        }],
+        raw: word.raw.clone(),
+    })
+}
+
+fn xargs(words: &[Word]) -> Found {
+    let Some(index) = skip_options(&XARGS, words) else {
+        return Found::opaque(UNKNOWN_OPTION);
+    };
+    let mut rest = words.get(index..).unwrap_or_default().to_vec();
+    if rest.is_empty() {
+        rest.push(Word::text("echo"));
+    }
+    match replacement(words.get(1..index).unwrap_or_default()) {
+        Replacement::None => {
+            rest.push(Word::unknown("...", Unknown::Output { quoted: false }));
+        }
+        Replacement::Text(mark) => replace(&mut rest, &mark),
+        Replacement::Unknown => return Found::opaque(UNKNOWN_PROGRAM),
+    }
+    Found {
+        nature: Nature::Transparent,
+        commands: vec![(index, Vec::new(), rest)],
+        ..Found::default()
+    }
+}
+
+enum Replacement {
+    None,
+    Text(String),
+    Unknown,
+}
+
+/// Finds the mark that `xargs -I` replaces.
+fn replacement(options: &[Word]) -> Replacement {
+    let mut words = options.iter();
+    while let Some(word) = words.next() {
+        let Some(text) = word.literal() else { continue };
+        let Some(letters) = text.strip_prefix('-').filter(|rest| !rest.starts_with('-')) else {
+            continue;
+        };
+        let letters = letters.trim_start_matches(|letter| XARGS.flags.contains(letter));
+        let mut value = letters.chars();
+        let option = value.next();
+        let attached = value.as_str();
+        let value = if attached.is_empty() {
+            option.and_then(|_| words.next()).and_then(Word::literal)
+        } else {
+            Some(attached)
+        };
+        if option == Some('I') {
+            return match value {
+                Some(mark) if !mark.is_empty() => Replacement::Text(mark.to_owned()),
+                Some(_) | None => Replacement::Unknown,
+            };
+        }
+    }
+    Replacement::None
+}
+
+/// Makes every word that holds the mark an unknown one.
+fn replace(words: &mut [Word], mark: &str) {
+    for word in words {
+        let holds = word.pieces.iter().any(|piece| match piece {
+            Piece::Text(text) => text.contains(mark),
+            Piece::Unknown(_) => false,
+        });
+        if holds {
+            let before = word.prefix().split(mark).next().unwrap_or_default();
+            let mut pieces = Vec::new();
+            if !before.is_empty() {
+                pieces.push(Piece::Text(before.to_owned()));
+            }
+            pieces.push(Piece::Unknown(Unknown::Output { quoted: true }));
+            pieces.extend(word.unknowns().map(Piece::Unknown));
+            word.pieces = pieces;
+        }
+    }
+}
+
+fn find(words: &[Word]) -> Found {
+    let mut found = Found::default();
+    let mut index = 1;
+    while let Some(word) = words.get(index) {
+        index += 1;
+        if !matches!(
+            word.literal(),
+            Some("-exec" | "-execdir" | "-ok" | "-okdir")
+        ) {
+            // A word that is not known may be an `-exec`, unless it is the value of a test.
+            if word.literal().is_none() && word.may_be_option() {
+                found.nature = Nature::Opaque(UNKNOWN_PROGRAM);
+            }
+            let values = word
+                .literal()
+                .and_then(|text| FIND.iter().find(|(name, _)| *name == text))
+                .map_or(0, |(_, values)| *values);
+            let is_one_word = |word: &Word| !word.splits();
+            if words.get(index).is_some_and(is_one_word) {
+                index += values;
+            }
+            continue;
+        }
+        let rest = words.get(index..).unwrap_or_default();
+        let length = rest
+            .iter()
+            .position(|word| matches!(word.literal(), Some(";" | "+")))
+            .unwrap_or(rest.len());
+        let mut inner = rest.get(..length).unwrap_or_default().to_vec();
+        replace(&mut inner, "{}");
+        if !inner.is_empty() {
+            found.commands.push((index, Vec::new(), inner));
+        }
+        if found.nature == Nature::Plain {
+            found.nature = Nature::Carrier;
+        }
+        index += length + 1;
+    }
+    found
+}
+
+fn fd(words: &[Word]) -> Found {
+    let position = words.iter().position(|word| {
+        matches!(
+            word.literal(),
+            Some("-x" | "-X" | "--exec" | "--exec-batch")
+        )
+    });
+    let Some(position) = position else {
+        let hides = words.iter().any(|word| {
+            let text = word.prefix();
+            text.starts_with("--exec")
+                || (text.starts_with('-') && !text.starts_with("--") && text.contains(['x', 'X']))
+        });
+        return if hides {
+            Found::opaque(UNKNOWN_OPTION)
+        } else {
+            Found::default()
+        };
+    };
+    let mut rest = words.get(position + 1..).unwrap_or_default().to_vec();
+    replace(&mut rest, "{");
+    rest.push(Word::unknown("...", Unknown::Output { quoted: true }));
+    Found {
+        nature: Nature::Carrier,
+        commands: vec![(position + 1, Vec::new(), rest)],
+        ..Found::default()
+    }
+}
+
+fn watch(words: &[Word]) -> Found {
+    let Some(index) = skip_options(&WATCH, words) else {
+        return Found::opaque(UNKNOWN_OPTION);
+    };
+    let rest = words.get(index..).unwrap_or_default();
+    let found = eval(rest);
+    Found {
+        nature: match found.nature {
+            Nature::Transparent => Nature::Carrier,
+            Nature::Plain | Nature::Launcher | Nature::Carrier | Nature::Opaque(_) => found.nature,
+        },
+        ..found
+    }
+}
+
+fn eval(arguments: &[Word]) -> Found {
+    let arguments = match arguments {
+        [dashes, rest @ ..] if dashes.literal() == Some("--") => rest,
+        all => all,
+    };
+    if arguments.is_empty() {
+        return Found::default();
+    }
+    let Some(texts) = arguments
+        .iter()
+        .map(Word::literal)
+        .collect::<Option<Vec<_>>>()
+    else {
+        return Found::opaque(UNKNOWN_TEXT);
+    };
+    Found {
+        nature: Nature::Transparent,
+        texts: vec![texts.join(" ")],
+        ..Found::default()
+    }
+}
+
+fn trap(arguments: &[Word]) -> Found {
+    let arguments = match arguments {
+        [dashes, rest @ ..] if dashes.literal() == Some("--") => rest,
+        all => all,
+    };
+    match arguments.first().map(Word::literal) {
+        None | Some(Some("" | "-" | "-l" | "-p")) => Found::default(),
+        Some(None) => Found::opaque(UNKNOWN_TEXT),
+        Some(Some(text)) => Found {
+            nature: Nature::Carrier,
+            texts: vec![text.to_owned()],
+            ..Found::default()
+        },
+    }
+}
+
+fn shell(words: &[Word], is_like_ours: bool) -> Found {
+    let mut nature = if is_like_ours {
+        Nature::Transparent
+    } else {
+        Nature::Carrier
+    };
+    let mut takes_line = false;
+    let mut index = 1;
+    while let Some(word) = words.get(index) {
+        let Some(text) = word.literal() else {
+            if word.may_be_option() {
+                return Found::opaque(UNKNOWN_OPTION);
+            }
+            break;
+        };
+        if text == "--version" && words.len() == 2 {
+            return Found::default();
+        }
+        let Some(letters) = text.strip_prefix(['-', '+']) else {
+            break;
+        };
+        index += 1;
+        if text == "--" || letters.is_empty() {
+            break;
+        }
+        if text.starts_with("--") {
+            match text {
+                "--norc" | "--noprofile" | "--posix" => {}
+                "--login" => nature = launches(nature),
+                _ => return Found::opaque(UNKNOWN_OPTION),
+            }
+            continue;
+        }
+        for letter in letters.chars() {
+            match letter {
+                'c' => takes_line = true,
+                'e' | 'u' | 'f' => {}
+                'o' | 'O' => {
+                    if words.get(index).is_none_or(Word::splits) {
+                        return Found::opaque(UNKNOWN_OPTION);
+                    }
+                    nature = launches(nature);
+                    index += 1;
+                }
+                's' => return Found::opaque(ELSEWHERE),
+                _ => nature = launches(nature),
+            }
+        }
+    }
+    if !takes_line {
+        return Found::opaque(ELSEWHERE);
+    }
+    match words.get(index).map(Word::literal) {
+        None => Found::default(),
+        Some(None) => Found::opaque(UNKNOWN_TEXT),
+        Some(Some(text)) => Found {
+            nature,
+            texts: vec![text.to_owned()],
+            taints: words.len() > index + 1,
+            ..Found::default()
+        },
+    }
+}
+
+const fn launches(nature: Nature) -> Nature {
+    match nature {
+        Nature::Transparent => Nature::Launcher,
+        Nature::Plain | Nature::Launcher | Nature::Carrier | Nature::Opaque(_) => nature,
+    }
+}

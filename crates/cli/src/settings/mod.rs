@@ -176,7 +176,8 @@ pub(crate) struct Loaded {
 
 impl Loaded {
     /// Each key with its value and where that came from, in the order of the table.
-    pub(crate) fn describe(&self) -> Vec<(&'static str, String, String)> {
+    /// The last part is what the key is for.
+    pub(crate) fn describe(&self) -> Vec<(&'static str, String, String, &'static str)> {
         let mut settings = self.settings.clone();
         let describe = |(index, key): (usize, &key::Key)| {
             let origins: Vec<String> = self
@@ -190,7 +191,8 @@ impl Loaded {
             } else {
                 origins.join(", ")
             };
-            (key.name, (key.slot)(&mut settings).show(), origin)
+            let value = (key.slot)(&mut settings).show();
+            (key.name, value, origin, key.doc)
         };
         KEYS.iter().enumerate().map(describe).collect()
     }

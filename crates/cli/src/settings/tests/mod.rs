@@ -83,7 +83,7 @@ fn rules(texts: &[&str]) -> Vec<Rule> {
 /// Value and origin of a key.
 fn described(loaded: &Loaded, key: &str) -> (String, String) {
     let lines = loaded.describe();
-    let (_, value, origin) = lines.into_iter().find(|(name, ..)| *name == key).unwrap();
+    let (_, value, origin, _) = lines.into_iter().find(|(name, ..)| *name == key).unwrap();
     (value, origin)
 }
 

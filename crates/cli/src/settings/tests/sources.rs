@@ -21,7 +21,7 @@ fn without_any_source_all_is_default_and_only_the_files_are_asked_for() {
         loaded
             .describe()
             .iter()
-            .all(|(.., origin)| origin == "default")
+            .all(|(.., origin, _)| origin == "default")
     );
     assert_eq!(asked.take(), [USER, PROJECT, LOCAL].map(PathBuf::from));
 }

@@ -110,7 +110,7 @@ fn every_key_takes_a_good_value_from_every_kind_of_source() {
             let changed = loaded
                 .describe()
                 .iter()
-                .filter(|(.., origin)| origin != "default")
+                .filter(|(.., origin, _)| origin != "default")
                 .count();
             assert_eq!(changed, if key == "key_variable" { 2 } else { 1 }, "{key}");
         }

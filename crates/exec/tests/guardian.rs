@@ -2,35 +2,21 @@
 //!
 //! One test only, so that the only guardian of the process is the one it means.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
-
 mod support;
 
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{alive, command, long_time};
+use support::{alive, await_true, command, guardians_of, long_time};
 use tooloop_exec::{End, Processes};
-
-fn guardian() -> Option<i32> {
-    let own = std::process::id();
-    fs::read_dir("/proc")
-        .unwrap()
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .find(|pid: &i32| {
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            stat.starts_with(&format!("{pid} (process-guard) S {own} "))
-        })
-}
 
 #[tokio::test]
 async fn commands_go_on_without_a_guardian() {
     let processes = Processes::new().unwrap();
     assert!(processes.guardian().is_none());
-    assert_eq!(guardian(), None);
+    let own = std::process::id();
+    assert_eq!(guardians_of(own), [0; 0]);
     processes.prepare().unwrap();
     processes
         .run(command("true", Path::new("/")))
@@ -38,7 +24,10 @@ async fn commands_go_on_without_a_guardian() {
         .unwrap();
     assert!(matches!(processes.guardian(), Some(Ok(()))));
 
-    kill_process(Pid::from_raw(guardian().unwrap()).unwrap(), Signal::KILL).unwrap();
+    // It takes its name in its own time.
+    await_true("a guardian", || guardians_of(own).len() == 1);
+    let pid = guardians_of(own)[0];
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
     let time = long_time();
     let text = format!("sleep {time} & echo on");
     loop {
@@ -51,5 +40,5 @@ async fn commands_go_on_without_a_guardian() {
     processes.end_all(Duration::from_secs(1)).await;
     assert_eq!(alive(&time), [0; 0]);
     drop(processes);
-    assert_eq!(guardian(), None);
+    assert_eq!(guardians_of(own), [0; 0]);
 }

@@ -11,5 +11,7 @@
 )]
 
 mod headless;
+mod history;
+mod retries;
 mod support;
 mod wire;

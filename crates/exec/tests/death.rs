@@ -120,6 +120,11 @@ fn killed_harness_takes_those_in_other_sessions() {
 }
 
 #[test]
+fn killed_harness_takes_those_that_shed_the_mark() {
+    kill_harness("env -i sleep TIME & WAIT", 3, &[]);
+}
+
+#[test]
 fn killed_harness_takes_orphans_without_a_mark() {
     // Of the command that runs, those without a mark are not found; see the next test.
     let text = "if [ WAIT = true ]; then env -i setsid sleep TIME & fi; WAIT";

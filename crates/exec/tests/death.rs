@@ -1,6 +1,6 @@
 //! The harness dies, in whatever way, and takes all with it.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+#![expect(clippy::unwrap_used, reason = "shared test code may panic")]
 
 mod support;
 

@@ -1,11 +1,10 @@
 //! What a provider is sent stays a history that it accepts, whatever happened before.
 
 use serde_json::json;
-use tooloop_testkit::run::{Running, Signal};
 use tooloop_testkit::{ModelServer, Reply, Scratch, Steps, anthropic, hold, openai_chat};
 
 use crate::support::{
-    Api, Done, LONG, ask, both, finish, front_end, interrupt, journal, no_leftovers, resume, said,
+    Api, Done, ask, both, finish, front_end, interrupt, journal, kill, resume, said, session_of,
     speak, told, tooloop, wait_for_file, wait_for_piece, wait_for_result,
 };
 
@@ -13,13 +12,6 @@ use crate::support::{
 fn long_command(scratch: &Scratch) -> String {
     let marker = scratch.marker();
     format!("touch begun; sleep 60; echo x >> {}", marker.display())
-}
-
-fn session_of(running: &Running) -> String {
-    let (init, _) = running
-        .wait_for_record(LONG, |record| record["subtype"] == "init")
-        .unwrap();
-    init["session_id"].as_str().unwrap().to_owned()
 }
 
 fn begun_call(api: Api) -> Steps {
@@ -64,8 +56,7 @@ both! {
         let running = tooloop(&scratch, &server, api).arg("first").start();
         let session = session_of(&running);
         wait_for_file(&scratch.workspace().join("begun"));
-        assert!(running.signal(Signal::Kill));
-        no_leftovers(&running);
+        assert!(kill(&running));
         let done = resume(&scratch, &server, api, &session, "next");
         assert_eq!(done.answer(), "ok");
         assert_eq!(done.session(), session);
@@ -335,8 +326,7 @@ fn reasoning_survives_a_death() {
     let running = tooloop(&scratch, &server, api).arg("first").start();
     let session = session_of(&running);
     wait_for_file(&scratch.workspace().join("begun"));
-    assert!(running.signal(Signal::Kill));
-    no_leftovers(&running);
+    assert!(kill(&running));
     assert_eq!(
         resume(&scratch, &server, api, &session, "next").answer(),
         "ok"

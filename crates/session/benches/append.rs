@@ -1,4 +1,5 @@
 //! What it costs to record an entry: written only, and made durable.
+#![expect(clippy::expect_used, reason = "a benchmark may fail where it stands")]
 
 use std::path::Path;
 

@@ -1,5 +1,6 @@
 //! What a whole step of the library costs beside model and tool: reply in, tool run, results and
 //! next request out, by the length of the history. No journal, no network, a tool that does nothing.
+#![expect(clippy::expect_used, reason = "a benchmark may fail where it stands")]
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -173,21 +173,21 @@ fn certificate_error(url: &Url, reason: &str) -> ModelError {
 fn certificate_reason(error: &(dyn Error + 'static)) -> Option<String> {
     let mut next = Some(error);
     while let Some(error) = next {
-        let inner = error
-            .downcast_ref::<std::io::Error>()
-            .and_then(std::io::Error::get_ref)
-            .and_then(|inner| inner.downcast_ref::<rustls::Error>())
-            .or_else(|| error.downcast_ref::<rustls::Error>());
-        match inner {
+        match error.downcast_ref::<rustls::Error>() {
             Some(rustls::Error::InvalidCertificate(reason)) => {
                 return Some(words::short(&reason.to_string(), 160));
             }
-            Some(rustls::Error::NoCertificatesPresented) => {
-                return Some("it shows none".into());
-            }
+            Some(rustls::Error::NoCertificatesPresented) => return Some("it shows none".into()),
             _ => {}
         }
-        next = error.source();
+        // An I/O error hides what it wraps from `source`, and may wrap another of its kind.
+        next = match error.downcast_ref::<std::io::Error>() {
+            Some(error) => error
+                .get_ref()
+                .map(|inner| inner as &(dyn Error + 'static))
+                .or_else(|| error.source()),
+            None => error.source(),
+        };
     }
     None
 }

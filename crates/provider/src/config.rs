@@ -25,6 +25,9 @@ pub struct ProviderConfig {
     pub reasoning_echo: ReasoningEcho,
     /// How the output cap is named, where the format has two names for it.
     pub output_cap_field: OutputCapField,
+    /// Whether an assistant message of tool calls alone has `null` for content, where the format
+    /// has one; else it is the empty string.
+    pub null_content: bool,
     /// Timers and the way to the network.
     pub transport: TransportConfig,
     /// Numbers that beat what the model table says.
@@ -51,6 +54,7 @@ impl ProviderConfig {
             extra_body: serde_json::Map::new(),
             reasoning_echo: ReasoningEcho::default(),
             output_cap_field: OutputCapField::default(),
+            null_content: true,
             transport: TransportConfig::default(),
             overrides: ModelOverrides::default(),
             model_data: None,

@@ -175,8 +175,10 @@ fn codec(config: &ProviderConfig) -> Box<dyn Codec> {
                 .ok()
                 .and_then(|url| url.host_str().map(str::to_owned))
                 .unwrap_or_default();
-            let settings =
-                ChatSettings::for_host(&host, &config.reasoning_echo, config.output_cap_field);
+            let settings = ChatSettings {
+                null_content: config.null_content,
+                ..ChatSettings::for_host(&host, &config.reasoning_echo, config.output_cap_field)
+            };
             Box::new(OpenAiChatCodec::new(settings, &config.extra_body))
         }
     }

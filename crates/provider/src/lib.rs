@@ -32,6 +32,7 @@ mod config;
 mod detect;
 mod endpoint;
 mod errors;
+mod help;
 mod history;
 mod http;
 mod json_text;
@@ -54,6 +55,7 @@ pub use config::{
     WireFormat,
 };
 pub use detect::{LOCAL_SERVERS, LocalServer, detect_local, first_model_of};
+pub use help::{MODEL_HELP, NO_MODEL_HELP};
 pub use http::{BuildError, HttpProvider};
 pub use openai_chat::{ChatSettings, Echo, OpenAiChatCodec};
 pub use provider::{ModelStream, Provider, request};

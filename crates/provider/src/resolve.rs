@@ -207,6 +207,9 @@ pub fn resolve(
     let format = wanted.format.unwrap_or(provider.format);
     let model = match model {
         Some(model) => Some(model.to_owned()),
+        // A server that imitates one of the formats has models of its own. Messages are mostly
+        // imitated by proxies, which know the names.
+        None if provider.format == WireFormat::OpenAiChat && !is_own(&provider, &base_url) => None,
         None => models::default_model(provider.name),
     };
     Ok(Resolved {
@@ -249,7 +252,7 @@ fn at_base_url(
         WireFormat::AnthropicMessages => ANTHROPIC,
         WireFormat::OpenAiChat => OPENAI,
     });
-    let own_server = base_url.trim_end_matches('/') == provider.base_url.trim_end_matches('/');
+    let own_server = is_own(&provider, &base_url);
     let name = if named.is_some() || own_server {
         provider.name.to_owned()
     } else {
@@ -262,6 +265,11 @@ fn at_base_url(
         config: ProviderConfig::new(name, format, base_url, auth),
         model,
     }
+}
+
+/// Whether a base URL is the provider's own.
+fn is_own(provider: &Known, base_url: &str) -> bool {
+    host_of(base_url) == host_of(provider.base_url)
 }
 
 /// Who is meant, where nobody is named.
@@ -505,7 +513,7 @@ mod tests {
         );
         assert_eq!(
             shown("", "", &[A, O, OB]),
-            "openai chat http://127.0.0.1:8/v1 key ko gpt-5.6"
+            "openai chat http://127.0.0.1:8/v1 key ko ?"
         );
         assert_eq!(
             shown("", "", &[("ANTHROPIC_API_KEY", " ")]),

@@ -310,6 +310,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn chunking_changes_nothing(
             pieces in prop::collection::vec(

@@ -28,6 +28,9 @@ const FAILURE_TIME: Duration = Duration::from_secs(5);
 /// call if the body has been read to its end.
 const END_LAG: Duration = Duration::from_millis(100);
 
+/// A time that nobody waits out.
+const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// The timers of a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timers {
@@ -38,10 +41,12 @@ pub(crate) struct Timers {
 
 impl From<&TransportConfig> for Timers {
     fn from(config: &TransportConfig) -> Self {
+        // What is longer than a year is for ever, and cannot be added to a time safely.
+        let bounded = |time: Duration| time.min(FOR_EVER);
         Self {
-            first_byte: config.first_byte,
-            idle: config.idle,
-            content: config.content,
+            first_byte: bounded(config.first_byte),
+            idle: bounded(config.idle),
+            content: bounded(config.content),
         }
     }
 }
@@ -119,7 +124,6 @@ async fn start(call: Call, codec: &dyn Codec) -> Result<ModelStream, ModelError>
         }
     };
     let (response, head) = begun?;
-    let now = Instant::now();
     let reading = Reading {
         host,
         response: Some(response),
@@ -127,8 +131,7 @@ async fn start(call: Call, codec: &dyn Codec) -> Result<ModelStream, ModelError>
         secrets,
         cancel,
         timers,
-        last_byte: now,
-        last_content: now,
+        without_content: Duration::ZERO,
         content_events: 0,
         alarm: Box::pin(tokio::time::sleep(timers.idle)),
         queue: VecDeque::new(),
@@ -148,8 +151,9 @@ struct Reading {
     secrets: Arc<[Secret]>,
     cancel: CancellationToken,
     timers: Timers,
-    last_byte: Instant,
-    last_content: Instant,
+    /// How long has been waited since the last event that says something. Time in which nobody
+    /// asked for more does not count.
+    without_content: Duration,
     content_events: u64,
     alarm: Pin<Box<Sleep>>,
     /// Events that nobody has asked for yet: those of one read at most.
@@ -202,15 +206,17 @@ impl Reading {
             self.end();
             return Ok(());
         };
-        let idle = self.last_byte + self.timers.idle;
-        let content = self.last_content + self.timers.content;
-        self.alarm.as_mut().reset(idle.min(content));
+        let begun = Instant::now();
+        let idle = self.timers.idle;
+        let content = self.timers.content.saturating_sub(self.without_content);
+        self.alarm.as_mut().reset(begun + idle.min(content));
         let chunk = tokio::select! {
             biased;
             () = self.cancel.cancelled() => return Err(crate::scripted::cancelled()),
             chunk = response.chunk() => chunk,
             () = self.alarm.as_mut() => return Err(self.too_silent(idle <= content)),
         };
+        self.without_content = self.without_content.saturating_add(begun.elapsed());
         match chunk {
             Ok(Some(chunk)) => self.take(&chunk),
             Ok(None) => {
@@ -226,10 +232,9 @@ impl Reading {
     fn take(&mut self, bytes: &[u8]) {
         let decoded = self.decoder.feed(bytes, &mut self.scratch);
         self.queue.extend(self.scratch.drain(..));
-        self.last_byte = Instant::now();
         if self.decoder.content_events() != self.content_events {
             self.content_events = self.decoder.content_events();
-            self.last_content = self.last_byte;
+            self.without_content = Duration::ZERO;
         }
         if let Err(error) = decoded {
             self.failure = Some(from_host(&self.host, error));

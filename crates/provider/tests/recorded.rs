@@ -255,7 +255,7 @@ fn blocks(name: &str, message: &AssistantMessage, expected: &Value) {
                 assert_eq!(kind, "thinking", "{name}");
                 assert_eq!(text, expected["text"].as_str().unwrap(), "{name}");
                 if let Some(signature) = expected["signature"].as_str() {
-                    let data = vendor.as_ref().expect("a signature");
+                    let data = vendor.as_ref().unwrap();
                     assert_eq!(data.owner, "anthropic");
                     assert_eq!(data.data.as_string().as_deref(), Some(signature), "{name}");
                 }

@@ -177,6 +177,12 @@ impl Agent {
         &self.0.workspace
     }
 
+    /// The names of its tools, sorted.
+    #[must_use]
+    pub fn tool_names(&self) -> Vec<String> {
+        self.0.registry.names().map(str::to_owned).collect()
+    }
+
     /// Where its journals are, if it keeps any.
     #[must_use]
     pub fn catalog(&self) -> Option<&Catalog> {

@@ -63,9 +63,9 @@ pub use tooloop_kernel::{
     Continue, During, Entry, Permission, RetryPolicy, Settings, Transcript, TurnEnd,
 };
 pub use tooloop_model::{
-    AssistantMessage, Content, ContentBlock, HistoryMessage, Message, ModelError, ModelErrorKind,
-    ModelInfo, Price, StopReason, StreamEvent, ToolDefinition, ToolInput, ToolResult, ToolUse,
-    ToolUseId, Usage,
+    AssistantMessage, BlockStart, Content, ContentBlock, Document, HistoryMessage, Image, Message,
+    ModelError, ModelErrorKind, ModelInfo, Price, StopReason, StreamEvent, ToolDefinition,
+    ToolInput, ToolResult, ToolUse, ToolUseId, Usage,
 };
 pub use tooloop_policy::{Access, AccessEffect, Decision, Mode, Policy, Rule, Touch};
 pub use tooloop_tool::{

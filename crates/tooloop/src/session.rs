@@ -98,13 +98,22 @@ impl Session {
     }
 
     /// Says something to a running turn: it reaches the model with the results of the calls that
-    /// run now. Given back by the report if the turn ends before. Without a running turn it is
-    /// kept for the next prompt.
+    /// run now. Given back by the report if the turn ends before. Without a running turn it is not sent,
+    /// and an [`crate::Event::Warning`] says so.
     ///
     /// # Errors
     /// If the session is closed.
     pub async fn steer(&self, text: impl Into<String>) -> Result<(), SessionError> {
         self.say(text.into(), Delivery::Steer).await
+    }
+
+    /// Like [`Session::steer`], with pictures or documents.
+    ///
+    /// # Errors
+    /// If the session is closed.
+    pub async fn steer_with(&self, content: Vec<Content>) -> Result<(), SessionError> {
+        let delivery = Delivery::Steer;
+        self.tell(Command::Say { content, delivery }).await
     }
 
     /// Says something that reaches the model when it would stop.

@@ -105,6 +105,13 @@ impl Parser<'_> {
         if braces.divided && braces.closed {
             expand_braces(&mut word, &braces);
         }
+        // What comes first in a word matters, and an empty text is nothing.
+        if word.pieces.len() > 1 {
+            word.pieces.retain(|piece| match piece {
+                super::Piece::Text(text) => !text.is_empty(),
+                super::Piece::Unknown(_) => true,
+            });
+        }
         Ok(word)
     }
 

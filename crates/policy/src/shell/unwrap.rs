@@ -5,7 +5,7 @@ use super::{
     parser::{Parsed, is_name, parse_nested},
     parts::{Assignment, Command, Nature, Origin, Parts, Piece, Problem, Unknown, Word},
     read_only::{is_harmless_environment, standard_program},
-    tables::{RUNNERS, SHELLS, WATCH, WRAPPERS, Wrapper, XARGS},
+    tables::{FIND, RUNNERS, SHELLS, WATCH, WRAPPERS, Wrapper, XARGS},
 };
 
 /// More commands than this are not looked into.
@@ -358,9 +358,17 @@ fn find(words: &[Word]) -> Found {
             word.literal(),
             Some("-exec" | "-execdir" | "-ok" | "-okdir")
         ) {
-            // A value that splits may hold an `-exec` of its own.
+            // A word that is not known may be an `-exec`, unless it is the value of a test.
             if word.literal().is_none() && word.may_be_option() {
                 found.nature = Nature::Opaque(UNKNOWN_PROGRAM);
+            }
+            let values = word
+                .literal()
+                .and_then(|text| FIND.iter().find(|(name, _)| *name == text))
+                .map_or(0, |(_, values)| *values);
+            let is_one_word = |word: &Word| !word.splits();
+            if words.get(index).is_some_and(is_one_word) {
+                index += values;
             }
             continue;
         }

@@ -280,7 +280,8 @@ fn push_assistant(out: &mut Vec<u8>, message: &AssistantMessage) {
                 out.push(b'}');
             }
             ContentBlock::RedactedThinking(data) => {
-                let Some(data) = own(Some(data)).and_then(|data| data.data.as_string()) else {
+                let data = own(Some(data)).and_then(|data| data.data.as_string());
+                let Some(data) = data.filter(|data| !data.is_empty()) else {
                     continue;
                 };
                 push_comma(out);

@@ -4,19 +4,19 @@
 //! what is missing, null or of another type where that does no harm is no error. What is no error
 //! in any dialect is also never the end: only a reason to finish or the end mark is.
 
-use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tooloop_model::{
-    BlockStart, ModelError, ModelErrorKind, RawJson, StopReason, StreamEvent, ToolUseId, Usage,
-    VendorData,
+    BlockStart, ModelError, ModelErrorKind, RawJson, StopReason, StreamEvent, Usage, VendorData,
 };
 
 use super::NAME;
+use super::call::{Call, JsonEnd};
+use super::chunk::{self, CallDelta, Chunk, Delta, normal, parse, read, stop_reason, text};
 use super::reasoning::{self, Kept};
 use crate::codec::Decoder;
 use crate::errors;
-use crate::reading::{self, count, cut, undecodable};
+use crate::reading::{self, cut};
 use crate::sse::{Event, Framer};
 
 /// Reads one reply.
@@ -51,120 +51,6 @@ enum ProseKind {
     Text,
     Refusal,
     Thinking(Kept),
-}
-
-#[derive(Debug)]
-struct Call {
-    /// The provider's index, where it gives one.
-    theirs: Option<u64>,
-    id: String,
-    /// Our index, once the block has begun, that is, once there is a name.
-    index: Option<usize>,
-    /// What came before there was a name.
-    early: String,
-    json: JsonEnd,
-    open: bool,
-}
-
-/// Knows whether a growing text is a whole JSON object.
-#[derive(Debug, Default)]
-struct JsonEnd {
-    depth: u32,
-    in_string: bool,
-    escaped: bool,
-    complete: bool,
-}
-
-impl JsonEnd {
-    fn push(&mut self, text: &str) {
-        for byte in text.bytes() {
-            if self.in_string {
-                match byte {
-                    _ if self.escaped => self.escaped = false,
-                    b'\\' => self.escaped = true,
-                    b'"' => self.in_string = false,
-                    _ => {}
-                }
-                continue;
-            }
-            match byte {
-                b'"' => self.in_string = true,
-                b'{' | b'[' => {
-                    self.depth = self.depth.saturating_add(1);
-                    self.complete = false;
-                }
-                b'}' | b']' => {
-                    self.depth = self.depth.saturating_sub(1);
-                    self.complete = self.depth == 0;
-                }
-                _ => {}
-            }
-        }
-    }
-}
-
-#[derive(Deserialize)]
-struct Chunk<'a> {
-    #[serde(borrow, default)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    model: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    object: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    choices: Option<Vec<Choice<'a>>>,
-    #[serde(borrow, default)]
-    usage: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    x_groq: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    error: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Choice<'a> {
-    #[serde(default)]
-    index: Option<u64>,
-    #[serde(borrow, default)]
-    delta: Option<Delta<'a>>,
-    #[serde(borrow, default)]
-    finish_reason: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Delta<'a> {
-    #[serde(borrow, default)]
-    content: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    refusal: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    reasoning_content: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    reasoning: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    reasoning_details: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    tool_calls: Option<Vec<CallDelta<'a>>>,
-}
-
-#[derive(Deserialize)]
-struct CallDelta<'a> {
-    #[serde(default)]
-    index: Option<u64>,
-    #[serde(borrow, default)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    function: Option<FunctionDelta<'a>>,
-    #[serde(borrow, default)]
-    extra_content: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct FunctionDelta<'a> {
-    #[serde(borrow, default)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    arguments: Option<&'a RawValue>,
 }
 
 impl Decoder for ChatDecoder {
@@ -218,8 +104,7 @@ impl Reply {
         if event.name == "error" {
             return Err(reading::error_event(data));
         }
-        let chunk: Chunk<'_> =
-            serde_json::from_str(data).map_err(|error| undecodable(&error, data))?;
+        let chunk: Chunk<'_> = parse(data)?;
         self.chunk(&chunk, data, out)
     }
 
@@ -457,7 +342,7 @@ impl Reply {
         let name = function.and_then(|function| function.name);
         let name = name.map(text).transpose()?.flatten().unwrap_or_default();
         let arguments = match function.and_then(|function| function.arguments) {
-            Some(arguments) => self::arguments(arguments)?,
+            Some(arguments) => chunk::arguments(arguments)?,
             None => String::new(),
         };
         let at = match self.find(delta.index, &id, &name, &arguments) {
@@ -585,125 +470,4 @@ impl Reply {
         };
         out.push(StreamEvent::MessageStop { stop_reason });
     }
-}
-
-impl Call {
-    /// Begins the block, with what came before there was a name.
-    fn begin(&mut self, index: usize, name: String, out: &mut Vec<StreamEvent>) {
-        self.index = Some(index);
-        out.push(StreamEvent::BlockStart {
-            index,
-            block: BlockStart::ToolUse {
-                id: ToolUseId(self.id.clone()),
-                name,
-            },
-        });
-        let json = std::mem::take(&mut self.early);
-        if !json.is_empty() {
-            out.push(StreamEvent::InputDelta { index, json });
-        }
-    }
-
-    fn push(&mut self, arguments: &str, out: &mut Vec<StreamEvent>) -> Result<(), ModelError> {
-        if !self.open {
-            if arguments.trim().is_empty() {
-                return Ok(());
-            }
-            return Err(ModelError::new(
-                ModelErrorKind::Decode,
-                "arguments came for a call that was complete",
-            ));
-        }
-        self.json.push(arguments);
-        match self.index {
-            None => self.early.push_str(arguments),
-            Some(_) if arguments.is_empty() => {}
-            Some(index) => out.push(StreamEvent::InputDelta {
-                index,
-                json: arguments.to_owned(),
-            }),
-        }
-        Ok(())
-    }
-
-    fn end(&mut self, out: &mut Vec<StreamEvent>) {
-        self.open = false;
-        if let Some(index) = self.index {
-            out.push(StreamEvent::BlockStop { index });
-        }
-    }
-}
-
-fn stop_reason(reason: &str) -> StopReason {
-    match reason {
-        "stop" | "end_turn" | "eos" => StopReason::EndTurn,
-        "tool_calls" | "tool_use" | "function_call" => StopReason::ToolUse,
-        "length" | "max_tokens" | "model_length" => StopReason::MaxTokens,
-        "content_filter" | "refusal" => StopReason::Refusal,
-        other => StopReason::Other(other.to_owned()),
-    }
-}
-
-/// The counts, as every provider should give them.
-fn normal(usage: &Value) -> Option<Usage> {
-    let at = |pointer: &str| count(usage.pointer(pointer));
-    let input = at("/prompt_tokens");
-    let output = at("/completion_tokens");
-    if input.is_none() && output.is_none() {
-        return None;
-    }
-    let (input, mut output) = (input.unwrap_or_default(), output.unwrap_or_default());
-    let reasoning = at("/completion_tokens_details/reasoning_tokens");
-    // One provider leaves the reasoning out of the output; the total betrays it.
-    if let (Some(reasoning), Some(total)) = (reasoning, at("/total_tokens"))
-        && reasoning > 0
-        && total == input.saturating_add(output).saturating_add(reasoning)
-    {
-        output = output.saturating_add(reasoning);
-    }
-    let first = |pointers: &[&str]| {
-        let mut counts = pointers.iter().filter_map(|pointer| at(pointer));
-        counts.find(|count| *count > 0).unwrap_or_default()
-    };
-    Some(Usage {
-        input_tokens: input,
-        output_tokens: output,
-        cache_read_tokens: first(&[
-            "/prompt_tokens_details/cached_tokens",
-            "/prompt_cache_hit_tokens",
-            "/cached_tokens",
-        ]),
-        cache_write_tokens: first(&[
-            "/prompt_tokens_details/cache_write_tokens",
-            "/prompt_tokens_details/cache_creation_tokens",
-            "/cache_creation_input_tokens",
-        ]),
-        reasoning_tokens: reasoning,
-    })
-}
-
-/// A string that says something; anything else is nothing.
-fn text(raw: &RawValue) -> Result<Option<String>, ModelError> {
-    let raw = raw.get();
-    if raw.len() <= 2 || !raw.starts_with('"') {
-        return Ok(None);
-    }
-    parse(raw).map(Some)
-}
-
-/// Arguments are a string that holds JSON; some imitators send the JSON itself.
-fn arguments(raw: &RawValue) -> Result<String, ModelError> {
-    match raw.get() {
-        "null" => Ok(String::new()),
-        raw if raw.starts_with('"') => parse(raw),
-        raw => Ok(raw.to_owned()),
-    }
-}
-
-fn read(raw: &RawValue) -> Result<Value, ModelError> {
-    parse(raw.get())
-}
-
-fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, ModelError> {
-    serde_json::from_str(text).map_err(|error| undecodable(&error, text))
 }

@@ -164,11 +164,12 @@ fn messages(out: &mut Vec<u8>, request: &Request, settings: &ChatSettings, wire_
                     return;
                 };
                 if !pieces.whole.is_empty() {
-                    user.write(out);
-                    if is_assistant && !any {
+                    // Nothing but a user's word may stand before an assistant's, at the beginning
+                    // and after another.
+                    if is_assistant && user.is_empty() && (!any || assistant_last) {
                         user.push(Fragment::Text(NO_TEXT.as_bytes()));
-                        user.write(out);
                     }
+                    user.write(out);
                     push_comma(out);
                     out.extend_from_slice(pieces.whole);
                     any = true;

@@ -1,5 +1,7 @@
 //! OpenAI Chat Completions, and the many servers that imitate it.
 
+mod call;
+mod chunk;
 mod decode;
 mod encode;
 mod reasoning;
@@ -30,8 +32,8 @@ pub struct ChatSettings {
     pub reasoning_echo: Echo,
     /// Whether the output cap is called `max_completion_tokens`.
     pub max_completion_tokens: bool,
-    /// Whether an assistant message of calls alone has `null` for content, or else the empty
-    /// string.
+    /// Whether an assistant message of calls alone has `null` for content, as the format says, or
+    /// else the empty string, for servers that trip over `null`.
     pub null_content: bool,
 }
 
@@ -47,12 +49,8 @@ pub enum Echo {
 }
 
 impl ChatSettings {
-    /// Settings for a host, where nothing else is said.
-    ///
-    /// OpenAI's own models want the newer name of the output cap. Servers on this machine or in
-    /// this network are mostly small programs that join contents as strings and trip over `null`;
-    /// gateways to other formats trip over an empty text instead. Groq refuses reasoning that comes
-    /// back, though it sends it.
+    /// Settings for a host, where nothing else is said: OpenAI's own models want the newer name of
+    /// the output cap, and Groq refuses reasoning that comes back, though it sends it.
     #[must_use]
     pub fn for_host(host: &str, echo: &ReasoningEcho, cap: OutputCapField) -> Self {
         let within = |domain: &str| {
@@ -73,7 +71,7 @@ impl ChatSettings {
                 OutputCapField::MaxTokens => false,
                 OutputCapField::MaxCompletionTokens => true,
             },
-            null_content: !crate::endpoint::is_local_host(host),
+            null_content: true,
         }
     }
 }

@@ -1,0 +1,192 @@
+//! The command line as typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// A coding agent for the terminal.
+///
+/// With a terminal and without -p it talks with you; with -p, or at the end of a pipe, it does one
+/// job and prints the answer.
+#[derive(Debug, Parser)]
+#[command(
+    name = "tooloop",
+    version,
+    args_conflicts_with_subcommands = true,
+    after_help = "Exit status: 0 done, 1 the model or its provider failed, 2 usage, 41 no or wrong key, 42 bad input,\n\
+                  52 settings, 53 turn limit, 54 internal fault, 130 interrupted, 143 terminated."
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Play a recorded session through the real loop: no key, no network
+    Demo(DemoArgs),
+    /// Do a small job in a fresh folder with whatever model is at hand; without one, play the demo
+    Hello(DemoArgs),
+    /// Look at recorded sessions
+    #[command(subcommand)]
+    Sessions(SessionsCommand),
+    /// Show each setting and where its value comes from
+    Config(RunArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Show the model's part without pauses
+    #[arg(long)]
+    pub(crate) fast: bool,
+    /// How to print
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output_format: OutputFormat,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// List the sessions of this folder, the newest first
+    List {
+        /// How many at most
+        #[arg(short = 'n', long, default_value_t = 20)]
+        limit: usize,
+        /// One JSON object a line
+        #[arg(long)]
+        json: bool,
+        /// The folder
+        #[arg(short = 'C', long = "cd", value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
+    /// Show what was said and done in a session
+    Show {
+        /// The session's id, or its beginning
+        session: String,
+        /// The records as they stand in the journal
+        #[arg(long)]
+        json: bool,
+        /// The folder
+        #[arg(short = 'C', long = "cd", value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// What to do; "-" reads it from standard input
+    pub(crate) prompt: Option<String>,
+    /// Do one job, print the answer and leave
+    #[arg(short, long)]
+    pub(crate) print: bool,
+    /// How to print
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub(crate) output_format: OutputFormat,
+    /// How prompts come in: text, or one JSON message a line
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub(crate) input_format: InputFormat,
+    /// With stream-json: also the pieces of messages that are being written
+    #[arg(long)]
+    pub(crate) include_partial_messages: bool,
+    #[arg(long, value_name = "NAME", help = tooloop::provider::MODEL_HELP)]
+    pub(crate) model: Option<String>,
+    /// The model server's address
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
+    /// The format that the server at --base-url speaks
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) api: Option<String>,
+    /// The most model calls for one prompt
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_turns: Option<u32>,
+    /// Calls that need no question, such as "Bash(git log *)"; may be given more than once
+    #[arg(
+        long = "allowedTools",
+        alias = "allowed-tools",
+        value_name = "RULES",
+        num_args = 1
+    )]
+    pub(crate) allowed_tools: Vec<String>,
+    /// Calls that are refused, whatever else says
+    #[arg(
+        long = "disallowedTools",
+        alias = "disallowed-tools",
+        value_name = "RULES",
+        num_args = 1
+    )]
+    pub(crate) disallowed_tools: Vec<String>,
+    /// What is done about calls that no rule decides: default, acceptEdits, plan, dontAsk,
+    /// bypassPermissions
+    #[arg(long, value_name = "MODE")]
+    pub(crate) permission_mode: Option<String>,
+    /// The whole system prompt
+    #[arg(long, value_name = "TEXT", conflicts_with = "system_prompt_file")]
+    pub(crate) system_prompt: Option<String>,
+    /// A file with the whole system prompt
+    #[arg(long, value_name = "FILE")]
+    pub(crate) system_prompt_file: Option<PathBuf>,
+    /// What to add to the system prompt
+    #[arg(
+        long,
+        value_name = "TEXT",
+        conflicts_with = "append_system_prompt_file"
+    )]
+    pub(crate) append_system_prompt: Option<String>,
+    /// A file with what to add to the system prompt
+    #[arg(long, value_name = "FILE")]
+    pub(crate) append_system_prompt_file: Option<PathBuf>,
+    /// Go on with the newest session of this folder
+    #[arg(short, long = "continue", conflicts_with_all = ["resume", "session_id"])]
+    pub(crate) continue_newest: bool,
+    /// Go on with this session
+    #[arg(short, long, value_name = "ID", conflicts_with = "session_id")]
+    pub(crate) resume: Option<String>,
+    /// With -c or -r: leave that session as it is and go on in a new one
+    #[arg(long)]
+    pub(crate) fork_session: bool,
+    /// The new session's id, a UUID
+    #[arg(long, value_name = "UUID")]
+    pub(crate) session_id: Option<String>,
+    /// Keep no record of the session
+    #[arg(long)]
+    pub(crate) no_session_persistence: bool,
+    /// Work in this folder
+    #[arg(short = 'C', long = "cd", value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+    /// A further folder that commands may work in
+    #[arg(long, value_name = "DIR")]
+    pub(crate) add_dir: Vec<PathBuf>,
+    /// A file with settings that beat those of user and project
+    #[arg(long, value_name = "FILE")]
+    pub(crate) settings: Option<PathBuf>,
+    /// Use no settings of the folder
+    #[arg(long)]
+    pub(crate) bare: bool,
+    /// Confine commands: this version knows only "off"
+    #[arg(long, value_name = "PROFILE")]
+    pub(crate) sandbox: Option<String>,
+    /// Tell more on standard error
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// The answer
+    #[default]
+    Text,
+    /// One result object at the end
+    Json,
+    /// One JSON object a line, as things happen
+    StreamJson,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InputFormat {
+    /// The prompt
+    #[default]
+    Text,
+    /// One JSON message a line
+    StreamJson,
+}

@@ -1,0 +1,290 @@
+//! `tooloop demo` and `tooloop hello`: the first run.
+//!
+//! The demo plays a recorded model through the real loop, with the real bash tool, in a fresh
+//! folder, and says so. Hello does a small job with whatever model is at hand, and plays the demo
+//! if there is none.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Parser;
+use tooloop::exec::{Environment, EnvironmentRules, Processes};
+use tooloop::provider::{KEY_VARIABLES, Provider, ReplayProvider};
+use tooloop::tools::{Bash, BashSettings};
+use tooloop::{
+    Agent, Content, ContentBlock, Entry, Event, Message, Mode, Policy, Session, StreamEvent,
+    TurnEnd, default_system_prompt,
+};
+
+use crate::args::{Cli, DemoArgs, OutputFormat};
+use crate::exit::{self, Failure, Status};
+use crate::print::{self, Print, Prompts};
+use crate::sessions::harmless;
+use crate::setup::{self, Setup};
+
+/// What the recorded model was asked, and what it said, one assistant message for each call.
+const PROMPT: &str = include_str!("../recordings/demo.prompt.txt");
+const RECORDING: &str = include_str!("../recordings/demo.json");
+
+/// A job that any model can do and that changes nothing.
+const SMALL_JOB: &str = "Which files are in this folder, and what is in each of them?";
+
+pub(crate) async fn demo(args: DemoArgs) -> Result<Status, Failure> {
+    let pace = if args.fast { 0 } else { 15 };
+    let provider = ReplayProvider::from_json(RECORDING)
+        .map_err(|error| Failure::new(Status::Internal, error.to_string()))?
+        .with_pace(Duration::from_millis(pace));
+    let folder = Folder::new()?;
+    let note = "the model's part is a recording; the loop, the commands and their output are real";
+    play(Play {
+        provider: Arc::new(provider),
+        model: "recording".into(),
+        folder: &folder.0,
+        // The recording is part of this program and its folder is made for it.
+        mode: Mode::BypassPermissions,
+        prompt: PROMPT.trim(),
+        note,
+        format: args.output_format,
+    })
+    .await
+}
+
+pub(crate) async fn hello(args: DemoArgs) -> Result<Status, Failure> {
+    let folder = Folder::new()?;
+    let typed = Cli::try_parse_from(["tooloop", "--bare", "--no-session-persistence"])
+        .map_err(|error| Failure::new(Status::Internal, error.to_string()))?;
+    let Setup {
+        provider, model, ..
+    } = match setup::setup(&typed.run, &folder.0).await {
+        Ok(setup) => setup,
+        Err(failure) if failure.status == Status::Auth => {
+            print::complain(&failure.message);
+            print::complain("so here is the demo:");
+            return demo(args).await;
+        }
+        Err(failure) => return Err(failure),
+    };
+    for (name, text) in [
+        ("notes.txt", "Buy milk.\nWater the plants.\n"),
+        ("greet.sh", "#!/bin/sh\necho \"Hello, World!\"\n"),
+    ] {
+        fs::write(folder.0.join(name), text)
+            .map_err(|error| Failure::new(Status::Internal, format!("{name}: {error}")))?;
+    }
+    let note = format!(
+        "the model is {model} ({}); only reading commands are allowed",
+        provider.name()
+    );
+    play(Play {
+        provider,
+        model,
+        folder: &folder.0,
+        mode: Mode::Default,
+        prompt: SMALL_JOB,
+        note: &note,
+        format: args.output_format,
+    })
+    .await
+}
+
+/// A fresh folder that is removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self, Failure> {
+        let name = format!("tooloop-demo-{}", uuid::Uuid::now_v7().simple());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).map_err(|error| {
+            let path = path.display();
+            Failure::new(
+                Status::Internal,
+                format!("cannot make the folder {path}: {error}"),
+            )
+        })?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed is in the temporary folder, where others clean up.
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
+
+struct Play<'a> {
+    provider: Arc<dyn Provider>,
+    model: String,
+    folder: &'a Path,
+    mode: Mode,
+    prompt: &'a str,
+    note: &'a str,
+    format: OutputFormat,
+}
+
+async fn play(play: Play<'_>) -> Result<Status, Failure> {
+    let processes = setup::processes()?;
+    let rules = EnvironmentRules {
+        withhold: KEY_VARIABLES.iter().map(ToString::to_string).collect(),
+        ..EnvironmentRules::default()
+    };
+    let mut bash = BashSettings::new(processes.clone(), Environment::of_this_process(&rules));
+    bash.folders = vec![play.folder.to_owned()];
+    let agent = Agent::builder()
+        .provider(play.provider)
+        .model(&play.model)
+        .system(default_system_prompt(play.folder))
+        .policy(Policy {
+            mode: play.mode,
+            ..Policy::default()
+        })
+        .max_turns(12)
+        .workspace(play.folder)
+        .tool(Bash::new(bash))
+        .build()
+        .map_err(|error| Failure::new(Status::Internal, error.to_string()))?;
+    let session = agent.session()?;
+    if play.format != OutputFormat::Text {
+        print::complain(play.note);
+        return print::run(Print {
+            session,
+            processes,
+            prompts: Prompts::One(play.prompt.into()),
+            format: play.format,
+            partial: false,
+            model: play.model,
+            tools: agent.tool_names(),
+            permission_mode: play.mode.to_string(),
+            resumed: false,
+            warnings: Vec::new(),
+        })
+        .await;
+    }
+    let intro = format!(
+        "tooloop: {}\nfolder: {}\n\n> {}\n\n",
+        play.note,
+        play.folder.display(),
+        play.prompt
+    );
+    let told = narrate(&session, &processes, intro, play.prompt).await;
+    let closed = session.close().await;
+    processes.end_all(Duration::from_secs(2)).await;
+    closed?;
+    told
+}
+
+/// Tells what happens as it happens, for a person.
+async fn narrate(
+    session: &Session,
+    processes: &Processes,
+    intro: String,
+    prompt: &str,
+) -> Result<Status, Failure> {
+    let mut events = session.events();
+    let mut signals = crate::signals::Signals::new()
+        .map_err(|error| Failure::new(Status::Internal, error.to_string()))?;
+    let mut stopped = None;
+    say(&intro)?;
+    let mut turn = std::pin::pin!(session.prompt(prompt));
+    let report = loop {
+        tokio::select! {
+            biased;
+            Some(event) = events.next() => say(&tell(event))?,
+            report = &mut turn => break report?,
+            status = signals.next() => {
+                if stopped.replace(status).is_some() {
+                    processes.end_all_now();
+                }
+                session.interrupt().await?;
+            }
+        }
+    };
+    while let Some(event) = events.try_next() {
+        say(&tell(event))?;
+    }
+    let seconds = report.duration.as_secs_f64();
+    let words = exit::words(&report.end).unwrap_or_else(|| "done".into());
+    say(&format!(
+        "\n({words}; {} model calls, {seconds:.1} s)\n",
+        report.steps
+    ))?;
+    Ok(match (report.end, stopped) {
+        (TurnEnd::Interrupted { .. }, Some(status)) => status,
+        (end, _) => Status::of(&end),
+    })
+}
+
+fn tell(event: Event) -> String {
+    let text = match event {
+        Event::Delta {
+            event: StreamEvent::TextDelta { text, .. },
+            ..
+        } => text,
+        Event::Voided { .. } => "\n(that reply was cut; it is asked for again)\n".into(),
+        Event::Recorded(entry) => match &*entry {
+            Entry::Message(message) => match message.message() {
+                Message::Assistant(reply) => {
+                    let calls = reply.content.iter().filter_map(|block| match block {
+                        ContentBlock::ToolUse(tool_use) => Some(tool_use),
+                        ContentBlock::Text { .. }
+                        | ContentBlock::Thinking { .. }
+                        | ContentBlock::RedactedThinking(_)
+                        | ContentBlock::Vendor(_) => None,
+                    });
+                    let end = if reply.text().is_empty() { "" } else { "\n" };
+                    calls.fold(end.to_owned(), |mut text, call| {
+                        let input: serde_json::Value =
+                            serde_json::from_str(call.input.json()).unwrap_or_default();
+                        let command = input.get("command").and_then(serde_json::Value::as_str);
+                        let command = command.unwrap_or(call.input.json());
+                        text.push_str(&format!(
+                            "● {}  {}\n",
+                            call.name,
+                            command.replace('\n', "\n        ")
+                        ));
+                        text
+                    })
+                }
+                Message::User(_) | Message::ToolResults(_) => return String::new(),
+            },
+            Entry::CallFinished(result) => {
+                let texts = result.content.iter().filter_map(|part| match part {
+                    Content::Text(text) => Some(text.as_str()),
+                    Content::Image(_) | Content::Document(_) => None,
+                });
+                let text: String = texts.collect();
+                format!("  {}\n\n", text.replace('\n', "\n  "))
+            }
+            Entry::Retry { error, .. } => format!("({}; it is tried again)\n", error.message),
+            Entry::CallStarted { .. }
+            | Entry::Permission { .. }
+            | Entry::Discarded { .. }
+            | Entry::Continue(_)
+            | Entry::TurnEnd(_) => return String::new(),
+        },
+        Event::Warning(words) => format!("({words})\n"),
+        Event::Delta { .. }
+        | Event::ToolStarted { .. }
+        | Event::ToolProgress { .. }
+        | Event::ToolEnded { .. }
+        | Event::Asked(_)
+        | Event::TurnEnded(_)
+        | Event::Lagged { .. } => return String::new(),
+    };
+    harmless(&text)
+}
+
+fn say(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|error| {
+            Failure::new(
+                Status::BrokenPipe,
+                format!("cannot write to standard output: {error}"),
+            )
+        })
+}

@@ -1,0 +1,176 @@
+//! How the process ends: sorted errors, each with its status.
+
+use tooloop::{ModelErrorKind, TurnEnd};
+
+/// An error that ends the run before, or beside, a turn.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) status: Status,
+    /// What happened, where, and what to do; may have several lines.
+    pub(crate) message: String,
+}
+
+/// The exit statuses. The table in the README has a row for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    Done,
+    /// The model or its provider failed, or the turn ended without an answer.
+    Model,
+    Usage,
+    /// No key, a wrong key, or no model at all.
+    Auth,
+    /// The prompt or the messages on standard input are not usable.
+    Input,
+    /// There is no sandbox of the kind that was asked for.
+    Sandbox,
+    Settings,
+    MaxTurns,
+    /// A fault of ours, or a journal that cannot be kept.
+    Internal,
+    Interrupted,
+    /// The reader of standard output has gone.
+    BrokenPipe,
+    Terminated,
+}
+
+impl Status {
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Model => 1,
+            Self::Usage => 2,
+            Self::Auth => 41,
+            Self::Input => 42,
+            Self::Sandbox => 44,
+            Self::Settings => 52,
+            Self::MaxTurns => 53,
+            Self::Internal => 54,
+            Self::Interrupted => 130,
+            Self::BrokenPipe => 141,
+            Self::Terminated => 143,
+        }
+    }
+
+    /// The status of a turn's end, signals aside.
+    pub(crate) const fn of(end: &TurnEnd) -> Self {
+        match end {
+            TurnEnd::Completed => Self::Done,
+            TurnEnd::MaxTurns { .. } => Self::MaxTurns,
+            TurnEnd::ModelError { error, .. } => match error.kind {
+                ModelErrorKind::Auth => Self::Auth,
+                ModelErrorKind::Connection
+                | ModelErrorKind::FirstByteTimeout
+                | ModelErrorKind::IdleTimeout
+                | ModelErrorKind::ContentTimeout
+                | ModelErrorKind::CutStream
+                | ModelErrorKind::Decode
+                | ModelErrorKind::Overloaded
+                | ModelErrorKind::RateLimited
+                | ModelErrorKind::Server
+                | ModelErrorKind::Certificate
+                | ModelErrorKind::Proxy
+                | ModelErrorKind::BadRequest
+                | ModelErrorKind::NotFound
+                | ModelErrorKind::ContextTooLong
+                | ModelErrorKind::ContentRefused
+                | ModelErrorKind::Cancelled => Self::Model,
+            },
+            TurnEnd::ContextLimit { .. }
+            | TurnEnd::OutputLimit
+            | TurnEnd::Refused
+            | TurnEnd::LoopDetected { .. } => Self::Model,
+            TurnEnd::Interrupted { .. } => Self::Interrupted,
+        }
+    }
+}
+
+impl Failure {
+    pub(crate) fn new(status: Status, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            message: message.into(),
+        }
+    }
+
+    pub(crate) fn settings(message: impl Into<String>) -> Self {
+        Self::new(Status::Settings, message)
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Status::Usage, message)
+    }
+}
+
+impl From<tooloop::SessionError> for Failure {
+    fn from(error: tooloop::SessionError) -> Self {
+        let status = match &error {
+            tooloop::SessionError::BlankPrompt => Status::Input,
+            tooloop::SessionError::NoJournal => Status::Usage,
+            tooloop::SessionError::Journal(
+                tooloop::journal::StoreError::NotFound { .. }
+                | tooloop::journal::StoreError::Ambiguous { .. },
+            ) => Status::Usage,
+            tooloop::SessionError::Busy
+            | tooloop::SessionError::Closed
+            | tooloop::SessionError::Journal(_) => Status::Internal,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+/// What a turn's end means, for a person. `None` for a plain end.
+pub(crate) fn words(end: &TurnEnd) -> Option<String> {
+    Some(match end {
+        TurnEnd::Completed => return None,
+        TurnEnd::MaxTurns { limit } => format!(
+            "stopped at the limit of {limit} model calls (--max-turns); go on with --continue"
+        ),
+        TurnEnd::ContextLimit { message } => {
+            format!("the conversation does not fit the model's window: {message}")
+        }
+        TurnEnd::ModelError { error, attempts } => {
+            let tries = match attempts {
+                0 | 1 => String::new(),
+                many => format!(" (gave up after {many} attempts)"),
+            };
+            let later = error.retry_after.map_or_else(String::new, |wait| {
+                format!(
+                    "; the provider asks to come back in {}",
+                    span(wait.as_secs())
+                )
+            });
+            format!("{}{later}{tries}", error.message)
+        }
+        TurnEnd::OutputLimit => {
+            "the reply was cut by the output limit, again and again (max_output_tokens)".into()
+        }
+        TurnEnd::Interrupted { .. } => "interrupted".into(),
+        TurnEnd::Refused => "the model refused to answer".into(),
+        TurnEnd::LoopDetected { times } => {
+            format!("stopped: the same call had the same outcome {times} times in a row")
+        }
+    })
+}
+
+/// The reason's name in records.
+pub(crate) const fn reason(end: &TurnEnd) -> &'static str {
+    match end {
+        TurnEnd::Completed => "completed",
+        TurnEnd::MaxTurns { .. } => "max_turns",
+        TurnEnd::ContextLimit { .. } => "context_limit",
+        TurnEnd::ModelError { .. } => "model_error",
+        TurnEnd::OutputLimit => "output_limit",
+        TurnEnd::Interrupted { .. } => "interrupted",
+        TurnEnd::Refused => "refused",
+        TurnEnd::LoopDetected { .. } => "loop_detected",
+    }
+}
+
+fn span(seconds: u64) -> String {
+    let (hours, minutes) = (seconds / 3600, seconds % 3600 / 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{seconds} s"),
+        (0, minutes) => format!("{minutes} min {} s", seconds % 60),
+        (hours, minutes) => format!("{hours} h {minutes} min ({seconds} s)"),
+    }
+}

@@ -1,0 +1,421 @@
+//! The headless run: prompts in, answer or records out, and always an end.
+
+use std::collections::VecDeque;
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tooloop::exec::Processes;
+use tooloop::{Content, Denial, Event, Events, Session, SessionError, TurnEnd, TurnReport};
+
+use crate::args::OutputFormat;
+use crate::exit::{self, Failure, Status};
+use crate::input::Line;
+use crate::output::Output;
+use crate::records::{Init, Records};
+use crate::signals::Signals;
+
+/// What a headless run is made of.
+pub(crate) struct Print {
+    pub(crate) session: Session,
+    pub(crate) processes: Processes,
+    pub(crate) prompts: Prompts,
+    pub(crate) format: OutputFormat,
+    pub(crate) partial: bool,
+    pub(crate) model: String,
+    pub(crate) tools: Vec<String>,
+    pub(crate) permission_mode: String,
+    pub(crate) resumed: bool,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Where prompts come from.
+pub(crate) enum Prompts {
+    One(String),
+    Lines(mpsc::Receiver<Line>),
+}
+
+/// Runs until the prompts are done. The last thing on standard output is the answer, or a result
+/// record.
+pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
+    let internal = |what: &'static str| {
+        move |error: std::io::Error| Failure::new(Status::Internal, format!("{what}: {error}"))
+    };
+    let signals = Signals::new().map_err(internal("cannot listen for signals"))?;
+    let output = Output::stdout().map_err(internal("cannot write to standard output"))?;
+    let session_id = print.session.id().to_string();
+    let mut records = Records::new(Some(session_id), print.partial);
+    let streaming = print.format == OutputFormat::StreamJson;
+    if streaming {
+        let init = records.init(&Init {
+            workspace: print.session.workspace().display().to_string(),
+            model: &print.model,
+            tools: print.tools,
+            permission_mode: print.permission_mode,
+            resumed: print.resumed,
+        });
+        output.record(&init).await;
+        for warning in &print.warnings {
+            output.record(&records.warning(warning)).await;
+        }
+    }
+    let run = Run {
+        events: print.session.events(),
+        session: &print.session,
+        output: &output,
+        records,
+        signals,
+        streaming,
+        stopped: None,
+        model: &print.model,
+    };
+    let (last, mut signals, stopped) = run.all(print.prompts).await;
+    let status = last.status(stopped);
+
+    // Everything that was started ends, and all that was recorded is durable, before the last
+    // word. A second signal has no patience.
+    let processes = &print.processes;
+    let close = async {
+        let closed = print.session.close().await;
+        processes.end_all(std::time::Duration::from_secs(2)).await;
+        closed
+    };
+    let closed = tokio::select! {
+        closed = close => closed,
+        _ = signals.next() => {
+            processes.end_all_now();
+            Ok(())
+        }
+    };
+    let status = match closed {
+        Err(error) if status == Status::Done => {
+            complain(&format!("the answer may not be on record: {error}"));
+            Status::Internal
+        }
+        Ok(()) | Err(_) => status,
+    };
+    last.tell(&output, print.format, status).await;
+    match output.finish() {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Status::BrokenPipe),
+        Err(error) => Err(Failure::new(
+            Status::Internal,
+            format!("cannot write to standard output: {error}"),
+        )),
+        Ok(()) => Ok(status),
+    }
+}
+
+/// What the run came to.
+struct Last {
+    outcome: Outcome,
+    records: Records,
+    model: String,
+}
+
+enum Outcome {
+    /// A turn, or what kept it from being one; still to be told.
+    Untold(Result<TurnReport, Failure>),
+    /// A turn that ended so, and is told already.
+    Told(Status),
+}
+
+impl Last {
+    fn status(&self, stopped: Option<Status>) -> Status {
+        match (&self.outcome, stopped) {
+            (Outcome::Untold(Ok(report)), None) => Status::of(&report.end),
+            (Outcome::Untold(Err(failure)), None) => failure.status,
+            (Outcome::Told(status), None) => *status,
+            // It was done before the signal reached it.
+            (Outcome::Untold(Ok(report)), Some(_)) if report.end == TurnEnd::Completed => {
+                Status::Done
+            }
+            (Outcome::Untold(_) | Outcome::Told(_), Some(stopped)) => stopped,
+        }
+    }
+
+    async fn tell(mut self, output: &Output, format: OutputFormat, status: Status) {
+        let Outcome::Untold(outcome) = self.outcome else {
+            return;
+        };
+        if format != OutputFormat::Text {
+            let record = match &outcome {
+                Ok(report) => self.records.result(report, status, &self.model),
+                Err(failure) => self.records.failure(status, &failure.message),
+            };
+            return output.record(&record).await;
+        }
+        match outcome {
+            Ok(report) => tell_as_text(output, report).await,
+            Err(failure) => complain(&failure.message),
+        }
+    }
+}
+
+async fn tell_as_text(output: &Output, report: TurnReport) {
+    for denial in &report.denials {
+        let Denial {
+            tool,
+            input,
+            reason,
+            ..
+        } = denial;
+        complain(&format!("not run: {tool} {input}: {reason}"));
+    }
+    match exit::words(&report.end) {
+        Some(words) => complain(&words),
+        None if report.text.trim().is_empty() => complain("the model gave an empty answer"),
+        None => {
+            let mut text = report.text;
+            if !text.ends_with('\n') {
+                text.push('\n');
+            }
+            output.write(text.into_bytes()).await;
+        }
+    }
+}
+
+struct Run<'a> {
+    session: &'a Session,
+    events: Events,
+    output: &'a Output,
+    records: Records,
+    signals: Signals,
+    streaming: bool,
+    /// The status that a signal, or a reader that has gone, ends the run with.
+    stopped: Option<Status>,
+    model: &'a str,
+}
+
+/// What a turn waits for.
+enum Came {
+    Report(Result<TurnReport, SessionError>),
+    Event(Option<Event>),
+    Line(Option<Line>),
+    Stop(Status),
+}
+
+impl Run<'_> {
+    async fn all(mut self, prompts: Prompts) -> (Last, Signals, Option<Status>) {
+        let outcome = match prompts {
+            Prompts::One(prompt) => {
+                let content = vec![Content::Text(prompt)];
+                Outcome::Untold(self.turn(content, &mut Lines::default()).await)
+            }
+            Prompts::Lines(lines) => self.lines(lines).await,
+        };
+        let last = Last {
+            outcome,
+            records: self.records,
+            model: self.model.to_owned(),
+        };
+        (last, self.signals, self.stopped)
+    }
+
+    /// A turn for each message. Each is told when it ends, since the front end waits for it.
+    async fn lines(&mut self, open: mpsc::Receiver<Line>) -> Outcome {
+        let mut lines = Lines {
+            open: Some(open),
+            queued: VecDeque::new(),
+        };
+        let mut told = None;
+        loop {
+            let line = match lines.queued.pop_front() {
+                Some(line) => Some(line),
+                None => tokio::select! {
+                    line = lines.next() => line,
+                    stopped = self.signals.next() => {
+                        self.stopped = Some(stopped);
+                        None
+                    }
+                },
+            };
+            let content = match line {
+                Some(Line::User(content)) => content,
+                Some(Line::Control { id, request }) => {
+                    self.control(&id, &request).await;
+                    continue;
+                }
+                Some(Line::Bad(reason)) => {
+                    return Outcome::Untold(Err(Failure::new(Status::Input, reason)));
+                }
+                None => break,
+            };
+            match self.turn(content, &mut lines).await {
+                Ok(report) if self.stopped.is_none() => {
+                    let status = Status::of(&report.end);
+                    let record = self.records.result(&report, status, self.model);
+                    self.output.record(&record).await;
+                    told = Some(status);
+                }
+                untold => return Outcome::Untold(untold),
+            }
+        }
+        told.map_or_else(
+            || {
+                let words = "there was no message on standard input";
+                Outcome::Untold(Err(Failure::new(Status::Input, words)))
+            },
+            Outcome::Told,
+        )
+    }
+
+    async fn turn(
+        &mut self,
+        content: Vec<Content>,
+        lines: &mut Lines,
+    ) -> Result<TurnReport, Failure> {
+        let session = self.session;
+        let mut turn = std::pin::pin!(session.prompt_with(content));
+        loop {
+            let came = tokio::select! {
+                biased;
+                event = self.events.next() => Came::Event(event),
+                report = &mut turn => Came::Report(report),
+                status = self.signals.next(), if self.stopped.is_none() => Came::Stop(status),
+                () = self.output.broken().cancelled(), if self.stopped.is_none() => {
+                    Came::Stop(Status::BrokenPipe)
+                }
+                line = lines.next(), if lines.open.is_some() => Came::Line(line),
+            };
+            match came {
+                Came::Event(Some(event)) => self.event(event).await,
+                // The session is closed: the report says why.
+                Came::Event(None) => {
+                    return (&mut turn).await.map_err(Failure::from);
+                }
+                Came::Stop(status) => {
+                    self.stopped = Some(status);
+                    session.interrupt().await?;
+                }
+                Came::Line(line) => self.line(line, lines).await?,
+                Came::Report(report) => {
+                    while let Some(event) = self.events.try_next() {
+                        self.event(event).await;
+                    }
+                    return report.map_err(Failure::from);
+                }
+            }
+        }
+    }
+
+    /// A line that comes while a turn runs.
+    async fn line(&mut self, line: Option<Line>, lines: &mut Lines) -> Result<(), Failure> {
+        match line {
+            Some(Line::User(content)) => {
+                let text = content.iter().all(|part| matches!(part, Content::Text(_)));
+                if text && lines.queued.is_empty() {
+                    self.session.steer_with(content).await?;
+                } else {
+                    lines.queued.push_back(Line::User(content));
+                }
+            }
+            Some(Line::Control { id, request }) => self.control(&id, &request).await,
+            // Told when the turn is over.
+            Some(Line::Bad(reason)) => {
+                lines.queued.push_back(Line::Bad(reason));
+                lines.open = None;
+            }
+            None => lines.open = None,
+        }
+        Ok(())
+    }
+
+    async fn control(&mut self, id: &str, request: &Value) {
+        let subtype = request.get("subtype").and_then(Value::as_str);
+        let response = match subtype {
+            Some("interrupt") => self.session.interrupt().await.map(|()| json!({})),
+            Some("initialize") => Ok(json!({ "commands": [], "output_style": "default" })),
+            Some("set_model") => {
+                let model = request.get("model").and_then(Value::as_str);
+                let model = model.unwrap_or(self.model).to_owned();
+                self.session
+                    .set_model(model, None, None)
+                    .await
+                    .map(|()| json!({}))
+            }
+            _ => {
+                let error = format!("control requests of subtype {subtype:?} are not known here");
+                return self
+                    .respond(json!({ "subtype": "error", "request_id": id, "error": error }))
+                    .await;
+            }
+        };
+        self.respond(match response {
+            Ok(response) => json!({ "subtype": "success", "request_id": id, "response": response }),
+            Err(error) => {
+                json!({ "subtype": "error", "request_id": id, "error": error.to_string() })
+            }
+        })
+        .await;
+    }
+
+    async fn respond(&mut self, response: Value) {
+        let record = self.records.control_response(response);
+        self.output.record(&record).await;
+    }
+
+    async fn event(&mut self, event: Event) {
+        match &event {
+            Event::Warning(words) if !self.streaming => return complain(words),
+            Event::Recorded(entry) if !self.streaming => {
+                if let tooloop::Entry::Retry {
+                    error,
+                    wait_ms,
+                    attempt,
+                    ..
+                } = &**entry
+                {
+                    let seconds = std::time::Duration::from_millis(*wait_ms).as_secs_f64();
+                    complain(&format!(
+                        "{}; attempt {} in {seconds:.1} s",
+                        error.message,
+                        attempt.saturating_add(1)
+                    ));
+                }
+                return;
+            }
+            _ if !self.streaming => return,
+            _ => {}
+        }
+        let records = match event {
+            Event::Recorded(entry) => self.records.entry(&entry).into_iter().collect(),
+            Event::Delta { call, event } => self.records.piece(call, &event),
+            Event::Voided { call } => vec![self.records.voided(call)],
+            Event::Warning(words) => vec![self.records.warning(&words)],
+            Event::Lagged { missed } => {
+                let words = format!("the reader is too slow: {missed} events are left out");
+                vec![self.records.warning(&words)]
+            }
+            Event::ToolStarted { .. }
+            | Event::ToolProgress { .. }
+            | Event::ToolEnded { .. }
+            | Event::Asked(_)
+            | Event::TurnEnded(_) => Vec::new(),
+        };
+        for record in records {
+            self.output.record(&record).await;
+        }
+    }
+}
+
+/// Messages that come in.
+#[derive(Default)]
+struct Lines {
+    open: Option<mpsc::Receiver<Line>>,
+    queued: VecDeque<Line>,
+}
+
+impl Lines {
+    async fn next(&mut self) -> Option<Line> {
+        match &mut self.open {
+            Some(open) => open.recv().await,
+            None => None,
+        }
+    }
+}
+
+/// Diagnostics go to standard error, each with the name of the program.
+pub(crate) fn complain(words: &str) {
+    use std::io::Write;
+    // Nobody is left to tell if this fails.
+    drop(writeln!(std::io::stderr(), "tooloop: {words}"));
+}

@@ -1,0 +1,401 @@
+//! The records of `--output-format stream-json`, in the vocabulary that agent SDKs parse.
+//!
+//! `docs/stream-json.md` describes each. Fields are added in later versions, never renamed.
+
+use serde_json::{Map, Value, json};
+use tooloop::{
+    AssistantMessage, Content, ContentBlock, Denial, Entry, Message, StopReason, StreamEvent,
+    ToolInput, ToolResult, TurnReport, Usage,
+};
+
+use crate::exit::{self, Status};
+
+/// The version of the records.
+pub(crate) const SCHEMA_VERSION: u32 = 1;
+
+/// Makes the records of one session.
+#[derive(Debug)]
+pub(crate) struct Records {
+    session: Option<String>,
+    seq: u64,
+    partial: bool,
+    /// The model call whose pieces are being told.
+    telling: Option<u64>,
+}
+
+/// What the first record tells.
+#[derive(Debug)]
+pub(crate) struct Init<'a> {
+    pub(crate) workspace: String,
+    pub(crate) model: &'a str,
+    pub(crate) tools: Vec<String>,
+    pub(crate) permission_mode: String,
+    pub(crate) resumed: bool,
+}
+
+impl Records {
+    pub(crate) const fn new(session: Option<String>, partial: bool) -> Self {
+        Self {
+            session,
+            seq: 0,
+            partial,
+            telling: None,
+        }
+    }
+
+    /// Puts a record into its envelope.
+    fn record(&mut self, kind: &str, body: Value) -> Value {
+        self.seq = self.seq.saturating_add(1);
+        let mut record = Map::new();
+        record.insert("type".into(), kind.into());
+        if let Value::Object(body) = body {
+            record.extend(body);
+        }
+        record.insert("session_id".into(), self.session.clone().into());
+        record.insert("seq".into(), self.seq.into());
+        Value::Object(record)
+    }
+
+    pub(crate) fn init(&mut self, init: &Init<'_>) -> Value {
+        self.record(
+            "system",
+            json!({
+                "subtype": "init",
+                "schema_version": SCHEMA_VERSION,
+                "tooloop_version": env!("CARGO_PKG_VERSION"),
+                "cwd": init.workspace,
+                "model": init.model,
+                "tools": init.tools,
+                "permissionMode": init.permission_mode,
+                "sandbox": "off",
+                "resumed": init.resumed,
+                "mcp_servers": [],
+                "slash_commands": [],
+            }),
+        )
+    }
+
+    /// The record of an entry, if it has one.
+    pub(crate) fn entry(&mut self, entry: &Entry) -> Option<Value> {
+        Some(match entry {
+            Entry::Message(message) => match message.message() {
+                Message::Assistant(reply) => {
+                    self.telling = None;
+                    let body = json!({
+                        "message": assistant(reply),
+                        "parent_tool_use_id": null,
+                    });
+                    self.record("assistant", body)
+                }
+                Message::User(content) => {
+                    let content: Vec<_> = content.iter().map(part).collect();
+                    let body = json!({
+                        "message": { "role": "user", "content": content },
+                        "parent_tool_use_id": null,
+                    });
+                    self.record("user", body)
+                }
+                Message::ToolResults(_) => return None,
+            },
+            Entry::CallFinished(result) => {
+                let body = json!({
+                    "message": { "role": "user", "content": [tool_result(result)] },
+                    "parent_tool_use_id": null,
+                });
+                self.record("user", body)
+            }
+            Entry::Retry {
+                attempt,
+                error,
+                wait_ms,
+                voided,
+                ..
+            } => self.record(
+                "system",
+                json!({
+                    "subtype": "api_retry",
+                    "attempt": attempt,
+                    "retry_delay_ms": wait_ms,
+                    "error": error.message,
+                    "error_kind": error.kind,
+                    "error_status": error.status,
+                    "voided": voided,
+                }),
+            ),
+            Entry::Continue(reason) => {
+                self.record("system", json!({ "subtype": "continue", "reason": reason }))
+            }
+            Entry::Permission {
+                tool_use_id,
+                permission,
+            } => self.record(
+                "system",
+                json!({
+                    "subtype": "permission",
+                    "tool_use_id": tool_use_id,
+                    "permission": permission,
+                }),
+            ),
+            Entry::CallStarted { .. } | Entry::Discarded { .. } | Entry::TurnEnd(_) => return None,
+        })
+    }
+
+    /// What was told of this reply is void.
+    pub(crate) fn voided(&mut self, call: u64) -> Value {
+        self.telling = None;
+        self.record(
+            "system",
+            json!({ "subtype": "message_voided", "model_call": call }),
+        )
+    }
+
+    pub(crate) fn control_response(&mut self, response: Value) -> Value {
+        self.record("control_response", json!({ "response": response }))
+    }
+
+    pub(crate) fn warning(&mut self, words: &str) -> Value {
+        self.record("system", json!({ "subtype": "warning", "message": words }))
+    }
+
+    /// The records of a piece of a reply: the events of a message stream.
+    pub(crate) fn piece(&mut self, call: u64, event: &StreamEvent) -> Vec<Value> {
+        if !self.partial {
+            return Vec::new();
+        }
+        let mut records = Vec::new();
+        if self.telling != Some(call) {
+            self.telling = Some(call);
+            let event = json!({
+                "type": "message_start",
+                "message": { "type": "message", "role": "assistant", "content": [] },
+            });
+            records.push(self.stream_event(&event));
+        }
+        if let Some(event) = stream_event(event) {
+            records.push(self.stream_event(&event));
+        }
+        records
+    }
+
+    fn stream_event(&mut self, event: &Value) -> Value {
+        self.record(
+            "stream_event",
+            json!({ "event": event, "parent_tool_use_id": null }),
+        )
+    }
+
+    /// The last record of a turn.
+    pub(crate) fn result(&mut self, report: &TurnReport, status: Status, model: &str) -> Value {
+        let done = status == Status::Done;
+        let subtype = match status {
+            Status::Done => "success",
+            Status::MaxTurns => "error_max_turns",
+            _ => "error_during_execution",
+        };
+        let mut body = json!({
+            "subtype": subtype,
+            "is_error": !done,
+            "reason": exit::reason(&report.end),
+            "exit_status": status.code(),
+            "duration_ms": millis(report.duration),
+            "duration_api_ms": millis(report.model_duration),
+            "num_turns": report.steps,
+            "total_cost_usd": report.cost_usd,
+            "usage": usage(report.usage),
+            "modelUsage": { model: usage(report.usage) },
+            "permission_denials": report.denials.iter().map(denial).collect::<Vec<_>>(),
+        });
+        if done {
+            set(&mut body, "result", report.text.clone());
+        } else {
+            set(
+                &mut body,
+                "errors",
+                exit::words(&report.end).into_iter().collect::<Vec<_>>(),
+            );
+            if !report.text.is_empty() {
+                set(&mut body, "partial_result", report.text.clone());
+            }
+        }
+        if !report.unsent.is_empty() {
+            let unsent: Vec<_> = report
+                .unsent
+                .iter()
+                .map(|content| content.iter().map(part).collect::<Vec<_>>())
+                .collect();
+            set(&mut body, "unsent", unsent);
+        }
+        self.record("result", body)
+    }
+
+    /// The last record of a run that came to no turn.
+    pub(crate) fn failure(&mut self, status: Status, message: &str) -> Value {
+        self.record(
+            "result",
+            json!({
+                "subtype": "error_during_execution",
+                "is_error": true,
+                "reason": "not_run",
+                "exit_status": status.code(),
+                "duration_ms": 0,
+                "duration_api_ms": 0,
+                "num_turns": 0,
+                "total_cost_usd": 0.0,
+                "usage": usage(Usage::default()),
+                "permission_denials": [],
+                "errors": [message],
+            }),
+        )
+    }
+}
+
+fn set(body: &mut Value, key: &str, value: impl Into<Value>) {
+    if let Value::Object(body) = body {
+        body.insert(key.into(), value.into());
+    }
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Counts as the records' readers expect them: what came from a cache or went into one is told
+/// beside the input, not within it.
+pub(crate) fn usage(usage: Usage) -> Value {
+    let fresh = usage
+        .input_tokens
+        .saturating_sub(usage.cache_read_tokens)
+        .saturating_sub(usage.cache_write_tokens);
+    json!({
+        "input_tokens": fresh,
+        "output_tokens": usage.output_tokens,
+        "cache_read_input_tokens": usage.cache_read_tokens,
+        "cache_creation_input_tokens": usage.cache_write_tokens,
+    })
+}
+
+fn denial(denial: &Denial) -> Value {
+    let input = serde_json::from_str(&denial.input).unwrap_or_else(|_| json!(denial.input));
+    json!({
+        "tool_name": denial.tool,
+        "tool_use_id": denial.tool_use_id,
+        "tool_input": input,
+        "reason": denial.reason,
+    })
+}
+
+fn assistant(reply: &AssistantMessage) -> Value {
+    json!({
+        "id": reply.id,
+        "type": "message",
+        "role": "assistant",
+        "model": reply.model,
+        "content": reply.content.iter().map(block).collect::<Vec<_>>(),
+        "stop_reason": reply.stop_reason.as_ref().map(stop_reason),
+        "stop_sequence": null,
+        "usage": usage(reply.usage),
+    })
+}
+
+fn stop_reason(reason: &StopReason) -> &str {
+    match reason {
+        StopReason::EndTurn => "end_turn",
+        StopReason::ToolUse => "tool_use",
+        StopReason::MaxTokens => "max_tokens",
+        StopReason::StopSequence => "stop_sequence",
+        StopReason::Refusal => "refusal",
+        StopReason::Pause => "pause_turn",
+        StopReason::ContextWindow => "model_context_window_exceeded",
+        StopReason::Other(word) => word,
+    }
+}
+
+fn block(block: &ContentBlock) -> Value {
+    match block {
+        ContentBlock::Text { text, .. } => json!({ "type": "text", "text": text }),
+        ContentBlock::Thinking { text, vendor } => json!({
+            "type": "thinking",
+            "thinking": text,
+            "signature": vendor.as_ref().and_then(|vendor| vendor.data.as_string()).unwrap_or_default(),
+        }),
+        ContentBlock::RedactedThinking(vendor) => json!({
+            "type": "redacted_thinking",
+            "data": vendor.data.as_string().map_or_else(|| vendor.data.to_value(), Value::from),
+        }),
+        ContentBlock::ToolUse(tool_use) => json!({
+            "type": "tool_use",
+            "id": tool_use.id,
+            "name": tool_use.name,
+            "input": match &tool_use.input {
+                ToolInput::Valid(input) => input.to_value(),
+                ToolInput::Invalid { raw, .. } => json!({ "invalid_json": raw }),
+            },
+        }),
+        ContentBlock::Vendor(vendor) => vendor.data.to_value(),
+    }
+}
+
+fn part(content: &Content) -> Value {
+    match content {
+        Content::Text(text) => json!({ "type": "text", "text": text }),
+        Content::Image(image) => json!({
+            "type": "image",
+            "source": { "type": "base64", "media_type": image.media_type, "data": image.data },
+        }),
+        Content::Document(document) => json!({
+            "type": "document",
+            "source": { "type": "base64", "media_type": document.media_type, "data": document.data },
+        }),
+    }
+}
+
+fn tool_result(result: &ToolResult) -> Value {
+    // One text is told as a string, as most readers expect.
+    let content = match result.content.as_slice() {
+        [Content::Text(text)] => Value::from(text.as_str()),
+        parts => parts.iter().map(part).collect(),
+    };
+    json!({
+        "type": "tool_result",
+        "tool_use_id": result.tool_use_id,
+        "content": content,
+        "is_error": result.is_error,
+    })
+}
+
+fn stream_event(event: &StreamEvent) -> Option<Value> {
+    use tooloop::BlockStart;
+    let delta = |index: &usize, delta: Value| json!({ "type": "content_block_delta", "index": index, "delta": delta });
+    Some(match event {
+        StreamEvent::BlockStart { index, block } => {
+            let block = match block {
+                BlockStart::Text => json!({ "type": "text", "text": "" }),
+                BlockStart::Thinking => {
+                    json!({ "type": "thinking", "thinking": "", "signature": "" })
+                }
+                BlockStart::ToolUse { id, name } => {
+                    json!({ "type": "tool_use", "id": id, "name": name, "input": {} })
+                }
+                BlockStart::RedactedThinking(_) | BlockStart::Vendor(_) => return None,
+            };
+            json!({ "type": "content_block_start", "index": index, "content_block": block })
+        }
+        StreamEvent::TextDelta { index, text } => {
+            delta(index, json!({ "type": "text_delta", "text": text }))
+        }
+        StreamEvent::ThinkingDelta { index, text } => {
+            delta(index, json!({ "type": "thinking_delta", "thinking": text }))
+        }
+        StreamEvent::InputDelta { index, json } => delta(
+            index,
+            json!({ "type": "input_json_delta", "partial_json": json }),
+        ),
+        StreamEvent::BlockStop { index } => {
+            json!({ "type": "content_block_stop", "index": index })
+        }
+        StreamEvent::MessageStop { .. } => json!({ "type": "message_stop" }),
+        StreamEvent::MessageStart { .. }
+        | StreamEvent::VendorDelta { .. }
+        | StreamEvent::Usage(_) => return None,
+    })
+}

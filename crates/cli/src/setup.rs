@@ -1,0 +1,364 @@
+//! The composition root: from what was typed and set to what is run.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tooloop::exec::{Environment, EnvironmentRules, Processes};
+use tooloop::journal::SessionId;
+use tooloop::provider::{
+    HttpProvider, KEY_VARIABLES, LOCAL_SERVERS, ModelOverrides, NO_MODEL_HELP, Provider,
+    ProviderConfig, ResolveError, Resolved, Secret, TransportConfig, Wanted, detect_local,
+    first_model_of, resolve,
+};
+use tooloop::tools::{Bash, BashSettings};
+use tooloop::{Agent, AgentBuilder, Mode, Policy, RetryPolicy, default_system_prompt};
+
+use crate::args::RunArgs;
+use crate::exit::{Failure, Status};
+use crate::sessions;
+use crate::settings::{self, Fault, Loaded, Problem, Settings, Sources};
+
+/// What a run is made of, whatever its front end.
+pub(crate) struct Setup {
+    pub(crate) agent: AgentBuilder,
+    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) model: String,
+    pub(crate) processes: Processes,
+    pub(crate) mode: Mode,
+    pub(crate) caps: Caps,
+    pub(crate) open: Open,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Which session is begun or gone on with.
+#[derive(Debug, Clone)]
+pub(crate) enum Open {
+    New(SessionId),
+    Resume(PathBuf),
+    Fork(PathBuf, SessionId),
+}
+
+impl Open {
+    pub(crate) fn start(&self, agent: &Agent) -> Result<tooloop::Session, tooloop::SessionError> {
+        match self {
+            Self::New(id) => agent.session_named(*id),
+            Self::Resume(path) => agent.resume(path),
+            Self::Fork(path, id) => agent.fork(path, *id),
+        }
+    }
+
+    pub(crate) const fn is_resumed(&self) -> bool {
+        matches!(self, Self::Resume(_) | Self::Fork(..))
+    }
+}
+
+/// How the output caps of a model are chosen.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Caps {
+    /// What the user set.
+    wanted: Option<u64>,
+}
+
+/// The default output cap, where the model can write more: enough for a large file in one call.
+const DEFAULT_OUTPUT_TOKENS: u64 = 16_000;
+
+impl Caps {
+    /// The default cap, and the larger one that is tried once when that cut a reply.
+    pub(crate) fn of(self, provider: &dyn Provider, model: &str) -> (u64, Option<u64>) {
+        let most = provider.info(model).max_output_tokens;
+        match self.wanted {
+            Some(wanted) => (wanted, None),
+            None if most > DEFAULT_OUTPUT_TOKENS => (DEFAULT_OUTPUT_TOKENS, Some(most)),
+            None => (most, None),
+        }
+    }
+}
+
+/// Looks a variable up. What is not text counts as not set.
+pub(crate) fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The folder to work in.
+pub(crate) fn workspace(directory: Option<&Path>) -> Result<PathBuf, Failure> {
+    let directory = directory.unwrap_or(Path::new("."));
+    let refused = |error: &dyn std::fmt::Display| {
+        Failure::usage(format!(
+            "cannot work in the folder {}: {error}",
+            directory.display()
+        ))
+    };
+    let workspace = std::fs::canonicalize(directory).map_err(|error| refused(&error))?;
+    if !workspace.is_dir() {
+        return Err(refused(&"it is not a folder"));
+    }
+    Ok(workspace)
+}
+
+/// Reads the settings of all sources.
+pub(crate) fn load_settings(args: &RunArgs, workspace: &Path) -> Result<Loaded, Failure> {
+    let mut flags: Vec<(&'static str, String)> = Vec::new();
+    let single = [
+        ("model", &args.model),
+        ("base_url", &args.base_url),
+        ("api", &args.api),
+        ("permission_mode", &args.permission_mode),
+        ("sandbox", &args.sandbox),
+    ];
+    for (key, value) in single {
+        flags.extend(value.iter().map(|value| (key, value.clone())));
+    }
+    for rule in &args.allowed_tools {
+        flags.push(("allowed_tools", rule.clone()));
+    }
+    for rule in &args.disallowed_tools {
+        flags.push(("disallowed_tools", rule.clone()));
+    }
+    let sources = Sources {
+        explicit: args.settings.clone(),
+        working_directory: std::env::current_dir().unwrap_or_default(),
+        flags,
+        ..Sources::new(workspace.to_owned(), std::env::vars_os().collect())
+    };
+    let sources = Sources {
+        project: sources.project.filter(|_| !args.bare),
+        ..sources
+    };
+    settings::load(&sources).map_err(|error| {
+        let is_sandbox = |problem: &Problem| {
+            matches!(problem.fault, Fault::Value { key: "sandbox", .. })
+        };
+        let status = if error.problems.iter().any(is_sandbox) {
+            Status::Sandbox
+        } else {
+            Status::Settings
+        };
+        Failure::new(status, error.to_string())
+    })
+}
+
+/// Puts a run together. Asks the network only where a local server must be found or named.
+pub(crate) async fn setup(args: &RunArgs, workspace: &Path) -> Result<Setup, Failure> {
+    let Loaded {
+        settings, warnings, ..
+    } = load_settings(args, workspace)?;
+    let open = open(args, workspace)?;
+    let (provider, model) = provider(&settings).await?;
+    let caps = Caps {
+        wanted: settings.max_output_tokens,
+    };
+    let processes = processes()?;
+    let mut folders = vec![workspace.to_owned()];
+    for folder in &args.add_dir {
+        folders.push(self::workspace(Some(folder))?);
+    }
+    let bash = bash(&settings, &processes, folders);
+    let agent = agent(
+        &settings,
+        Arc::clone(&provider),
+        &model,
+        caps,
+        system_prompt(args, workspace)?,
+    )
+    .workspace(workspace)
+    .tool(bash);
+    let agent = match args.max_turns {
+        Some(limit) => agent.max_turns(limit),
+        None => agent,
+    };
+    let agent = if args.no_session_persistence {
+        agent
+    } else {
+        let root = sessions::root(&environment).ok_or_else(|| {
+            Failure::settings(
+                "there is no folder for sessions: set HOME or XDG_DATA_HOME, or keep no record \
+                 with --no-session-persistence",
+            )
+        })?;
+        agent.journal(root)
+    };
+    Ok(Setup {
+        agent,
+        provider,
+        model,
+        processes,
+        mode: settings.permission_mode,
+        caps,
+        open,
+        warnings,
+    })
+}
+
+pub(crate) fn processes() -> Result<Processes, Failure> {
+    Processes::new().map_err(|error| {
+        Failure::new(
+            Status::Internal,
+            format!("cannot prepare for running commands: {error}"),
+        )
+    })
+}
+
+fn agent(
+    settings: &Settings,
+    provider: Arc<dyn Provider>,
+    model: &str,
+    caps: Caps,
+    system: String,
+) -> AgentBuilder {
+    let (cap, escalated) = caps.of(&*provider, model);
+    Agent::builder()
+        .provider(provider)
+        .model(model)
+        .system(system)
+        .output_tokens(cap, escalated)
+        .max_parallel_tools(settings.max_parallel_tools)
+        .retry(RetryPolicy {
+            base: settings.retry_base,
+            max_wait: settings.retry_max_wait,
+            max_attempts: settings.retry_max_attempts,
+            max_total: settings.retry_max_total,
+            max_server_wait: settings.retry_after_max,
+            ..RetryPolicy::default()
+        })
+        .policy(Policy {
+            mode: settings.permission_mode,
+            deny: settings.disallowed_tools.clone(),
+            ask: settings.ask_tools.clone(),
+            allow: settings.allowed_tools.clone(),
+        })
+}
+
+fn bash(settings: &Settings, processes: &Processes, folders: Vec<PathBuf>) -> Bash {
+    let mut withhold: Vec<String> = KEY_VARIABLES.iter().map(ToString::to_string).collect();
+    withhold.extend(settings.withhold_environment.iter().cloned());
+    let rules = EnvironmentRules {
+        withhold,
+        pass: settings.pass_environment.clone(),
+    };
+    let mut bash = BashSettings::new(processes.clone(), Environment::of_this_process(&rules));
+    bash.time_limit = settings.tool_timeout;
+    bash.folders = folders;
+    bash.spool_bytes = settings.spool_max_bytes;
+    if let Some(shell) = &settings.shell {
+        bash.shell = tooloop::exec::Shell::at(shell);
+    }
+    Bash::new(bash)
+}
+
+/// Who writes the replies, and the model's name there.
+async fn provider(settings: &Settings) -> Result<(Arc<dyn Provider>, String), Failure> {
+    let wanted = Wanted {
+        model: settings.model.clone(),
+        base_url: settings.base_url.clone(),
+        format: settings.api,
+        api_key: settings
+            .key_variable
+            .as_deref()
+            .and_then(environment)
+            .map(Secret::new),
+    };
+    let (mut config, model) = match resolve(&wanted, &environment) {
+        Ok(Resolved { config, model }) => (config, model),
+        Err(ResolveError::NothingConfigured) => match detect_local(LOCAL_SERVERS).await {
+            Some((config, model)) => (config, Some(model)),
+            None => return Err(Failure::new(Status::Auth, NO_MODEL_HELP)),
+        },
+        Err(error @ ResolveError::NoKey { .. }) => {
+            return Err(Failure::new(Status::Auth, error.to_string()));
+        }
+        Err(error @ ResolveError::UnknownModel { .. }) => {
+            return Err(Failure::settings(error.to_string()));
+        }
+    };
+    configure(&mut config, settings);
+    let model = match model {
+        Some(model) => model,
+        None => first_model_of(&config).await.ok_or_else(|| {
+            Failure::settings(format!(
+                "the server at {} does not say which models it has: name one with --model",
+                config.base_url
+            ))
+        })?,
+    };
+    let provider =
+        HttpProvider::new(config).map_err(|error| Failure::settings(error.to_string()))?;
+    Ok((Arc::new(provider), model))
+}
+
+fn configure(config: &mut ProviderConfig, settings: &Settings) {
+    config.transport = TransportConfig {
+        first_byte: settings.stream_first_byte_timeout,
+        idle: settings.stream_idle_timeout,
+        content: settings.stream_content_timeout,
+        extra_ca: settings.extra_ca_file.clone(),
+        ..TransportConfig::default()
+    };
+    config.overrides = ModelOverrides {
+        context_window: settings.context_window,
+        max_output_tokens: settings.max_output_tokens,
+    };
+    config.reasoning_echo = settings.reasoning_echo.clone();
+}
+
+fn system_prompt(args: &RunArgs, workspace: &Path) -> Result<String, Failure> {
+    let read = |path: &PathBuf| {
+        std::fs::read_to_string(path)
+            .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))
+    };
+    let mut system = match (&args.system_prompt, &args.system_prompt_file) {
+        (Some(text), _) => text.clone(),
+        (None, Some(path)) => read(path)?,
+        (None, None) => default_system_prompt(workspace),
+    };
+    let more = match (&args.append_system_prompt, &args.append_system_prompt_file) {
+        (Some(text), _) => Some(text.clone()),
+        (None, Some(path)) => Some(read(path)?),
+        (None, None) => None,
+    };
+    if let Some(more) = more {
+        if !system.is_empty() {
+            system.push_str("\n\n");
+        }
+        system.push_str(&more);
+    }
+    Ok(system)
+}
+
+fn open(args: &RunArgs, workspace: &Path) -> Result<Open, Failure> {
+    let new = match &args.session_id {
+        None => SessionId::generate(),
+        Some(id) => id
+            .parse()
+            .map_err(|_| Failure::usage(format!("--session-id {id:?} is not a UUID")))?,
+    };
+    let resumes = args.continue_newest || args.resume.is_some();
+    if !resumes {
+        if args.fork_session {
+            return Err(Failure::usage(
+                "--fork-session needs the session to fork: --continue or --resume ID",
+            ));
+        }
+        return Ok(Open::New(new));
+    }
+    if args.no_session_persistence && !args.fork_session {
+        return Err(Failure::usage(
+            "a session that is gone on with is recorded: --no-session-persistence does not go \
+             with --continue or --resume",
+        ));
+    }
+    let catalog = sessions::catalog(sessions::root(&environment), workspace)?;
+    let path = match &args.resume {
+        Some(wanted) => catalog.find(wanted).map_err(tooloop::SessionError::from)?,
+        None => catalog.newest().ok_or_else(|| {
+            Failure::usage(format!(
+                "there is no session of {} to continue",
+                workspace.display()
+            ))
+        })?,
+    };
+    Ok(if args.fork_session {
+        Open::Fork(path, new)
+    } else {
+        Open::Resume(path)
+    })
+}

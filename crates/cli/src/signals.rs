@@ -1,0 +1,35 @@
+//! Signals that end a run.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::exit::Status;
+
+/// The signals that end a run: interrupt, terminate, hang up.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// The next one, as the status that it ends the run with.
+    pub(crate) async fn next(&mut self) -> Status {
+        tokio::select! {
+            Some(()) = self.interrupt.recv() => Status::Interrupted,
+            Some(()) = self.terminate.recv() => Status::Terminated,
+            Some(()) = self.hang_up.recv() => Status::Terminated,
+            else => std::future::pending().await,
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The file that takes the whole of a long output.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Where the whole output of a command lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spool {
+    /// The file, byte for byte as the command wrote it.
+    pub path: PathBuf,
+    /// How many bytes it holds.
+    pub bytes: u64,
+    /// Whether it is the whole.
+    pub state: SpoolState,
+}
+
+/// Whether a spool file is the whole of an output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SpoolState {
+    /// It is.
+    Whole,
+    /// It ends where its size limit was reached.
+    Capped,
+    /// It ends where writing failed, as on a full disk: the reason.
+    Failed(String),
+}
+
+/// A spool file that is being written.
+#[derive(Debug)]
+pub(crate) struct SpoolFile {
+    file: Option<File>,
+    limit: u64,
+    spool: Spool,
+}
+
+impl SpoolFile {
+    /// Never fails: a file that cannot be made is told of at the end.
+    pub(crate) fn create(folder: &Path, name: &str, limit: u64) -> Self {
+        let path = folder.join(name);
+        let (file, state) = match open(folder, &path) {
+            Ok(file) => (Some(file), SpoolState::Whole),
+            Err(error) => (None, SpoolState::Failed(error.to_string())),
+        };
+        Self {
+            file,
+            limit,
+            spool: Spool {
+                path,
+                bytes: 0,
+                state,
+            },
+        }
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        let Some(file) = &mut self.file else { return };
+        let room = usize::try_from(self.limit - self.spool.bytes).unwrap_or(usize::MAX);
+        let mut rest = bytes.split_at(room.min(bytes.len())).0;
+        let mut state = (rest.len() < bytes.len()).then_some(SpoolState::Capped);
+        while !rest.is_empty() {
+            match file.write(rest) {
+                Ok(0) => {
+                    state = Some(SpoolState::Failed("nothing could be written".into()));
+                    break;
+                }
+                Ok(written) => {
+                    self.spool.bytes += written as u64;
+                    rest = rest.split_at(written).1;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    state = Some(SpoolState::Failed(error.to_string()));
+                    break;
+                }
+            }
+        }
+        if let Some(state) = state {
+            self.spool.state = state;
+            self.file = None;
+        }
+    }
+
+    pub(crate) fn finish(self) -> Spool {
+        self.spool
+    }
+
+    /// Takes the file away again.
+    pub(crate) fn discard(self) {
+        if self.spool.bytes > 0 || self.file.is_some() {
+            // A file that is gone already is as good.
+            std::fs::remove_file(&self.spool.path).unwrap_or_default();
+        }
+    }
+}
+
+fn open(folder: &Path, path: &Path) -> io::Result<File> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_noted() {
+        let path = PathBuf::from("/dev/full");
+        let mut full = SpoolFile {
+            file: Some(OpenOptions::new().write(true).open(&path).unwrap()),
+            limit: 1000,
+            spool: Spool {
+                path,
+                bytes: 0,
+                state: SpoolState::Whole,
+            },
+        };
+        full.write(b"some");
+        full.write(b"more");
+        let spool = full.finish();
+        assert!(matches!(&spool.state, SpoolState::Failed(reason) if reason.contains("space")));
+        assert_eq!(spool.bytes, 0);
+    }
+}

@@ -1,0 +1,279 @@
+//! The owner of all commands of a run.
+
+use std::ffi::{CString, OsStr};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::spawn_blocking;
+
+use crate::keeper::{self, Request, Shared};
+use crate::output::Capture;
+use crate::platform::{Image, MARK, Script, Stage, Strings, above_standard, directory_script};
+use crate::running::{Parts, Running};
+use crate::shell::{self, ORIGINAL_STARTUP};
+use crate::{Command, Outcome, StartError, tree};
+
+/// How many commands may wait to be started before the next one waits to be queued.
+const QUEUE: usize = 64;
+
+/// The stack of the thread that starts commands.
+const STACK: usize = 512 * 1024;
+
+/// The owner of all commands of a run: starts them, and ends what they leave behind.
+///
+/// A handle: clones share one owner. When the last one and the last [`Running`] are gone, all
+/// leftovers are killed.
+#[derive(Debug, Clone)]
+pub struct Processes {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) shared: Arc<Shared>,
+    requests: mpsc::Sender<Request>,
+    keeper: Mutex<Keeper>,
+}
+
+#[derive(Debug)]
+enum Keeper {
+    Idle(mpsc::Receiver<Request>),
+    Running(JoinHandle<()>),
+    Gone,
+}
+
+impl Processes {
+    /// An owner without commands. It starts its thread and its guardian with the first command.
+    ///
+    /// # Errors
+    /// The system has no descriptors left.
+    pub fn new() -> io::Result<Self> {
+        let (requests, receiver) = mpsc::channel(QUEUE);
+        Ok(Self {
+            inner: Arc::new(Inner {
+                shared: Arc::new(Shared::new()?),
+                requests,
+                keeper: Mutex::new(Keeper::Idle(receiver)),
+            }),
+        })
+    }
+
+    /// Runs a command to its end.
+    ///
+    /// # Errors
+    /// It could not be started. Whatever happens after that is an [`Outcome`].
+    pub async fn run(&self, command: Command) -> Result<Outcome, StartError> {
+        Ok(self.start(command).await?.outcome().await)
+    }
+
+    /// Starts a command. To be called, as what follows, inside a tokio runtime with I/O and time.
+    ///
+    /// # Errors
+    /// It could not be started.
+    pub async fn start(&self, command: Command) -> Result<Running, StartError> {
+        self.inner.ensure_keeper()?;
+        let number = self.inner.shared.next_command();
+        let (output, their_output) = pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from)?;
+        rustix::io::ioctl_fionbio(&output, true).map_err(io::Error::from)?;
+        let their_output = above_standard(their_output)?;
+        let (image, directory) = self.image(&command, number, their_output)?;
+        let (answer, started) = oneshot::channel();
+        let request = Request {
+            image,
+            command: number,
+            answer,
+        };
+        let gone = || io::Error::other("the thread that starts processes is gone");
+        let begin = Instant::now();
+        self.inner
+            .requests
+            .send(request)
+            .await
+            .map_err(|_| gone())?;
+        self.inner.shared.wake();
+        let pid = started
+            .await
+            .map_err(|_| gone())?
+            .map_err(|(stage, source)| match stage {
+                Stage::Directory => StartError::Directory {
+                    path: command.directory.clone(),
+                    source,
+                },
+                Stage::Program => StartError::Shell {
+                    path: command.shell.path().into(),
+                    source,
+                },
+                Stage::Clone | Stage::Prepare => StartError::System(source),
+            })?;
+        let name = format!("output-{}-{number}.txt", self.inner.shared.run);
+        let capture = Capture::new(command.output.clone(), name);
+        let parts = Parts {
+            inner: Arc::clone(&self.inner),
+            pid,
+            number,
+            begin,
+            output,
+            directory,
+            capture,
+        };
+        Running::new(parts, command)
+    }
+
+    fn image(
+        &self,
+        command: &Command,
+        number: u64,
+        output: OwnedFd,
+    ) -> Result<(Image, Option<OwnedFd>), StartError> {
+        let numbers = command.shell.descriptors();
+        // In rising order of their numbers.
+        let mut extra = Vec::new();
+        if command.text.contains('\0') {
+            return Err(StartError::Nul);
+        }
+        if shell::is_too_long(&command.text) {
+            let script = Script::new(command.text.as_bytes())?;
+            extra.push((numbers.text, script.handed()?));
+        }
+        let own_startup = command.environment.get("BASH_ENV");
+        let mut startup = None;
+        let mut directory = None;
+        if shell::may_change_directory(&command.text) || own_startup.is_some() {
+            // Without descriptors to spare the directory is not told; the command runs.
+            if let Ok((ours, theirs)) = directory_script() {
+                startup = command
+                    .shell
+                    .startup()
+                    .and_then(|text| Script::new(text.as_bytes()).ok()?.handed().ok());
+                if startup.is_some() || !command.shell.is_bash() {
+                    directory = Some((ours, theirs));
+                }
+            }
+        }
+        let mut environment = Strings::default();
+        let mut is_whole = true;
+        let mut add = |parts: &[&OsStr]| is_whole &= environment.push(parts);
+        let equals = OsStr::new("=");
+        for (name, value) in command.environment.iter() {
+            let is_replaced =
+                name == "PWD" || name == MARK || (name == "BASH_ENV" && startup.is_some());
+            if !is_replaced {
+                add(&[name, equals, value]);
+            }
+        }
+        add(&[OsStr::new("PWD="), command.directory.as_os_str()]);
+        add(&[
+            OsStr::new(MARK),
+            equals,
+            OsStr::new(&self.inner.shared.mark(number)),
+        ]);
+        if startup.is_some() {
+            let path = format!("BASH_ENV=/proc/self/fd/{}", numbers.startup);
+            add(&[OsStr::new(&path)]);
+            if let Some(own) = own_startup {
+                add(&[OsStr::new(ORIGINAL_STARTUP), equals, own]);
+            }
+        }
+        let arguments = command
+            .shell
+            .arguments(&command.text, directory.is_some())
+            .filter(|_| is_whole)
+            .ok_or(StartError::Nul)?;
+        extra.extend(startup.map(|script| (numbers.startup, script)));
+        let mut ours = None;
+        if let Some((our_end, theirs)) = directory {
+            extra.push((numbers.directory, theirs));
+            ours = Some(our_end);
+        }
+        let string = |text: &OsStr| CString::new(text.as_bytes()).map_err(|_| StartError::Nul);
+        let image = Image {
+            program: string(command.shell.path().as_os_str())?,
+            arguments,
+            environment,
+            directory: string(command.directory.as_os_str())?,
+            output,
+            extra,
+            oom_score: self
+                .inner
+                .shared
+                .oom_mark()
+                .and_then(|mark| CString::new(mark.to_string()).ok()),
+        };
+        Ok((image, ours))
+    }
+
+    /// Whether there is a guardian, the process that ends all commands if this one dies by SIGKILL:
+    /// `None` before the first command, an error if it could not be started.
+    #[must_use]
+    pub fn guardian(&self) -> Option<Result<(), io::Error>> {
+        self.inner.shared.guardian()
+    }
+
+    /// Ends all that commands have left behind, and commands that still run: asks, and kills after
+    /// `grace` what has not gone by then. Returns when all are gone.
+    pub async fn end_all(&self, grace: Duration) {
+        let shared = Arc::clone(&self.inner.shared);
+        let ended = spawn_blocking(move || end_all(&shared, grace)).await;
+        if ended.is_err() {
+            // The runtime is being taken down and runs nothing more.
+            self.end_all_now();
+        }
+    }
+
+    /// Kills all that commands have left behind, and commands that still run. Returns when they are
+    /// gone; blocks for a few milliseconds, or up to two seconds if the kernel is slow.
+    pub fn end_all_now(&self) {
+        end_all(&self.inner.shared, Duration::ZERO);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.inner.shared
+    }
+}
+
+fn end_all(shared: &Shared, grace: Duration) {
+    if !shared.is_clean() {
+        tree::end(|| shared.scope(), grace);
+        shared.settle();
+    }
+}
+
+impl Inner {
+    fn ensure_keeper(&self) -> io::Result<()> {
+        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(*keeper, Keeper::Idle(_)) {
+            return Ok(());
+        }
+        if let Keeper::Idle(receiver) = std::mem::replace(&mut *keeper, Keeper::Gone) {
+            let shared = Arc::clone(&self.shared);
+            let thread = thread::Builder::new()
+                .name("tooloop-spawn".into())
+                .stack_size(STACK)
+                .spawn(move || keeper::keep(&shared, receiver))?;
+            *keeper = Keeper::Running(thread);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        end_all(&self.shared, Duration::ZERO);
+        self.shared.stop();
+        let keeper = self
+            .keeper
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Keeper::Running(thread) = std::mem::replace(keeper, Keeper::Gone) {
+            // It does not panic; if it did, there is nothing left to do.
+            thread.join().unwrap_or_default();
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! A command from its start to its outcome.
+
+use std::future::pending;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, test_kill_process_group, waitpid,
+};
+use tokio::io::unix::AsyncFd;
+use tokio::signal::unix::{self, SignalKind};
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::sleep;
+
+use crate::output::Capture;
+use crate::platform::{Process, command_line, readable};
+use crate::processes::Inner;
+use crate::pump::Pump;
+use crate::{Command, End, Leftover, Outcome, StartError, shell, tree};
+
+/// For how long a shell that was killed is waited for.
+const LAST_WAIT: Duration = Duration::from_secs(1);
+
+/// The longest name of a leftover.
+const NAME: usize = 100;
+
+/// A command that has been started.
+///
+/// Dropping it kills the command with all its processes.
+#[derive(Debug)]
+pub struct Running {
+    inner: Arc<Inner>,
+    command: Command,
+    pid: i32,
+    number: u64,
+    begin: Instant,
+    exit: Exit,
+    pump: Option<Pump>,
+    directory: Option<OwnedFd>,
+    /// The shell has been reaped, so its number is no longer its own.
+    is_reaped: bool,
+    is_finished: bool,
+}
+
+/// What a started command is made of.
+pub(crate) struct Parts {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) pid: i32,
+    pub(crate) number: u64,
+    pub(crate) begin: Instant,
+    pub(crate) output: OwnedFd,
+    pub(crate) directory: Option<OwnedFd>,
+    pub(crate) capture: Capture,
+}
+
+impl Running {
+    pub(crate) fn new(parts: Parts, command: Command) -> Result<Self, StartError> {
+        let watched = Exit::watch(parts.pid);
+        let pump = Pump::new(parts.output, parts.capture, command.progress.clone());
+        match (watched, pump) {
+            (Ok(exit), Ok(pump)) => Ok(Self {
+                inner: parts.inner,
+                command,
+                pid: parts.pid,
+                number: parts.number,
+                begin: parts.begin,
+                exit,
+                pump: Some(pump),
+                directory: parts.directory,
+                is_reaped: false,
+                is_finished: false,
+            }),
+            (Err(error), _) | (_, Err(error)) => {
+                parts.inner.shared.abandon(parts.pid);
+                Err(StartError::System(error))
+            }
+        }
+    }
+
+    /// The number of the shell's process, which is that of its group and its session too.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid.unsigned_abs()
+    }
+
+    /// Waits for the end, within the bounds of the command.
+    pub async fn outcome(mut self) -> Outcome {
+        let Some(mut pump) = self.pump.take() else {
+            // Only here it is taken, and here only once.
+            return pending().await;
+        };
+        let (end, duration) = self.until_exit(&mut pump).await;
+        self.drain(&mut pump).await;
+        let was_ended = matches!(end, End::TimedOut { .. } | End::Cancelled);
+        let left = if was_ended {
+            None
+        } else {
+            self.leftovers(&pump).await
+        };
+        let (output, pipe) = pump.finish().await;
+        let mut leftovers = Vec::new();
+        if !self.is_reaped {
+            // It would not die: the owner goes on trying.
+            self.inner.shared.abandon(self.pid);
+        } else if let Some(processes) = left {
+            leftovers = processes.iter().map(describe).collect();
+            self.inner.shared.finished(self.pid, Some(pipe));
+        } else {
+            self.inner.shared.finished(self.pid, None);
+        }
+        self.is_finished = true;
+        Outcome {
+            end,
+            duration,
+            output,
+            leftovers,
+            final_directory: self.told_directory(),
+        }
+    }
+
+    /// Until the shell has exited, and the whole tree has if it was to be ended.
+    async fn until_exit(&mut self, pump: &mut Pump) -> (End, Duration) {
+        let cancellation = self.command.cancellation.clone();
+        let limit = sleep(self.command.time_limit);
+        tokio::pin!(limit);
+        let give_up = sleep(Duration::MAX);
+        tokio::pin!(give_up);
+        let mut ended_by = None;
+        let mut ending: Option<JoinHandle<()>> = None;
+        let mut status = None;
+        let mut duration = None;
+        loop {
+            tokio::select! {
+                biased;
+                exited = self.exit.wait(self.pid), if !self.is_reaped => {
+                    self.is_reaped = true;
+                    status = exited;
+                    duration = Some(self.begin.elapsed());
+                }
+                () = cancellation.cancelled(), if ended_by.is_none() => {
+                    ended_by = Some(End::Cancelled);
+                    ending = Some(self.end_tree());
+                }
+                () = &mut limit, if ended_by.is_none() => {
+                    ended_by = Some(End::TimedOut { limit: self.command.time_limit });
+                    ending = Some(self.end_tree());
+                }
+                _ = joined(&mut ending), if ending.is_some() => {
+                    ending = None;
+                    give_up.as_mut().reset(tokio::time::Instant::now() + LAST_WAIT);
+                }
+                () = &mut give_up => break,
+                () = pump.step() => {}
+            }
+            if self.is_reaped && ending.is_none() {
+                break;
+            }
+        }
+        let end = ended_by.unwrap_or_else(|| end_of(status));
+        (end, duration.unwrap_or_else(|| self.begin.elapsed()))
+    }
+
+    /// Asks the whole tree to end, and kills it after the grace.
+    fn end_tree(&self) -> JoinHandle<()> {
+        tree::signal_group(self.pid, Signal::TERM);
+        let scope = self.inner.shared.scope_of(self.pid, self.number);
+        let grace = self.command.grace;
+        spawn_blocking(move || tree::end(|| scope.clone(), grace))
+    }
+
+    /// Takes what is in the pipe, and waits a little for what its other holders still write.
+    async fn drain(&self, pump: &mut Pump) {
+        let written = pump.bytes_so_far();
+        let enough = sleep(self.command.pipe_grace);
+        tokio::pin!(enough);
+        let mut is_time_up = false;
+        while !pump.is_at_end() && !(is_time_up && pump.bytes_read() >= written) {
+            tokio::select! {
+                biased;
+                () = &mut enough, if !is_time_up => is_time_up = true,
+                () = pump.step() => {}
+            }
+        }
+    }
+
+    /// The processes that are left of the command; `None` if there are none.
+    async fn leftovers(&self, pump: &Pump) -> Option<Vec<Process>> {
+        let shared = &self.inner.shared;
+        shared.adopt(Some(self.number));
+        let scope = shared.scope_of(self.pid, self.number);
+        let group = Pid::from_raw(self.pid).map(test_kill_process_group);
+        // Not being allowed to signal it also says that it is there.
+        let has_group = !matches!(group, None | Some(Err(rustix::io::Errno::SRCH)));
+        if scope.known.is_empty() && !has_group && pump.is_at_end() {
+            return None;
+        }
+        let members = spawn_blocking(move || scope.members()).await.ok()?;
+        (!members.is_empty()).then_some(members)
+    }
+
+    fn told_directory(&self) -> Option<std::path::PathBuf> {
+        let mut told = [0_u8; 4200];
+        let length = rustix::io::read(self.directory.as_ref()?, &mut told).ok()?;
+        shell::told_directory(told.get(..length)?)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.is_finished {
+            return;
+        }
+        if self.is_reaped {
+            let pipe = None;
+            self.inner.shared.finished(self.pid, Some(pipe));
+        } else {
+            self.inner.shared.abandon(self.pid);
+        }
+    }
+}
+
+async fn joined(handle: &mut Option<JoinHandle<()>>) {
+    match handle {
+        // If the runtime does not run it any more, the group was signalled all the same.
+        Some(handle) => handle.await.unwrap_or_default(),
+        None => pending().await,
+    }
+}
+
+fn end_of(status: Option<WaitStatus>) -> End {
+    let Some(status) = status else {
+        return End::Unknown;
+    };
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => End::Exited(code),
+        (None, Some(signal)) => End::Signaled(signal),
+        (None, None) => End::Unknown,
+    }
+}
+
+fn describe(process: &Process) -> Leftover {
+    let line = command_line(process.pid);
+    let line = if line.trim().is_empty() {
+        &process.name
+    } else {
+        &line
+    };
+    let name: String = line
+        .chars()
+        .take(NAME)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    Leftover {
+        pid: process.pid.unsigned_abs(),
+        name,
+    }
+}
+
+/// How the exit of a shell is noticed.
+#[derive(Debug)]
+enum Exit {
+    Descriptor(AsyncFd<OwnedFd>),
+    /// Kernels before 5.3 have no descriptors for processes.
+    Signal(unix::Signal),
+}
+
+impl Exit {
+    fn watch(pid: i32) -> io::Result<Self> {
+        let opened = Pid::from_raw(pid).map(|pid| pidfd_open(pid, PidfdFlags::NONBLOCK));
+        match opened {
+            Some(Ok(descriptor)) => Ok(Self::Descriptor(readable(descriptor)?)),
+            _ => Ok(Self::Signal(unix::signal(SignalKind::child())?)),
+        }
+    }
+
+    /// Waits for the exit and reaps; `None` if someone else has.
+    async fn wait(&mut self, pid: i32) -> Option<WaitStatus> {
+        loop {
+            match self {
+                Self::Descriptor(descriptor) => {
+                    let mut ready = descriptor.readable().await.ok()?;
+                    match reap(pid) {
+                        Reaped::Not => ready.clear_ready(),
+                        Reaped::As(status) => return status,
+                    }
+                }
+                Self::Signal(signal) => {
+                    if let Reaped::As(status) = reap(pid) {
+                        return status;
+                    }
+                    signal.recv().await?;
+                }
+            }
+        }
+    }
+}
+
+enum Reaped {
+    Not,
+    As(Option<WaitStatus>),
+}
+
+fn reap(pid: i32) -> Reaped {
+    match waitpid(Pid::from_raw(pid), WaitOptions::NOHANG) {
+        Ok(Some((_, status))) => Reaped::As(Some(status)),
+        Ok(None) | Err(rustix::io::Errno::INTR) => Reaped::Not,
+        Err(_) => Reaped::As(None),
+    }
+}

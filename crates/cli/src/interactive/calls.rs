@@ -200,12 +200,9 @@ pub(crate) fn preview(result: &ToolResult, outcome: Outcome<'_>, columns: usize)
     let whole = outcome
         .details
         .map_or_else(|| content(&result.content), str::to_owned);
-    let whole = whole.trim_matches('\n');
-    let seen = text::head(whole, RESULT_BYTES);
-    let unseen = whole.get(seen.len()..).unwrap_or_default();
-    let unseen = unseen.bytes().filter(|byte| *byte == b'\n').count();
-    let cleaned = text::clean(seen.trim_end());
-    let all = cleaned.lines().count() + unseen;
+    let whole = whole.trim_start_matches('\n').trim_end();
+    let all = whole.lines().count();
+    let cleaned = text::clean(text::head(whole, RESULT_BYTES));
     let room = columns.saturating_sub(4).max(16);
     let mut outs: Vec<_> = cleaned
         .lines()
@@ -337,7 +334,7 @@ mod tests {
         let failed = ToolResult::error("1".into(), "no such file, whatever else may be there");
         assert_eq!(
             shown(&preview(&failed, Outcome::default(), 24)),
-            "  │ no such file, whatev…\n  └ failed"
+            "  │ no such file, whate…\n  └ failed"
         );
         let denied = Outcome {
             denied: true,

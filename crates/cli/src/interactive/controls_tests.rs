@@ -77,16 +77,16 @@ fn what_is_typed_is_said_and_waits_until_it_is_heard() {
     assert_eq!(person.presses(Action::Backspace), None);
     assert_eq!(person.sees(), Input::Draft("only 日本"));
     let said = "only 日本".to_owned();
-    assert_eq!(
-        person.presses(Action::Enter),
-        Some(Do::Steer(said.clone()))
-    );
+    assert_eq!(person.presses(Action::Enter), Some(Do::Steer(said.clone())));
     person.types("then commit");
     assert_eq!(
         person.presses(Action::FollowUp),
         Some(Do::FollowUp("then commit".into()))
     );
-    assert_eq!((person.sees(), person.controls.queued()), (Input::Nothing, 2));
+    assert_eq!(
+        (person.sees(), person.controls.queued()),
+        (Input::Nothing, 2)
+    );
     assert_eq!(person.hears("a reminder of the loop"), None);
     assert_eq!(person.hears("only 日本"), Some(said));
     assert_eq!(person.controls.queued(), 1);

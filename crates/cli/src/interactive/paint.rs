@@ -58,10 +58,6 @@ impl Line {
         self
     }
 
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// How many columns it takes.
     pub(crate) fn width(&self) -> usize {
         self.0.iter().map(|(_, text)| text::width(text)).sum()

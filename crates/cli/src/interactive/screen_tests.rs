@@ -6,10 +6,7 @@ use crate::interactive::terminal_double::Double;
 
 fn live(rows: &[&str]) -> Live {
     Live {
-        rows: rows
-            .iter()
-            .map(|row| Line::new(Style::Dim, *row))
-            .collect(),
+        rows: rows.iter().map(|row| Line::new(Style::Dim, *row)).collect(),
         cursor: None,
     }
 }
@@ -124,7 +121,10 @@ fn another_size_leaves_one_live_row_and_all_of_the_text() {
         assert_eq!(shown.matches("live").count(), 1, "{columns}: {shown}");
         assert!(!shown.contains("typed"), "{columns}: {shown}");
         let flat = shown.replace('\n', "");
-        assert!(flat.contains("some textand more of itlive"), "{columns}: {shown}");
+        assert!(
+            flat.contains("some textand more of itlive"),
+            "{columns}: {shown}"
+        );
     }
 }
 

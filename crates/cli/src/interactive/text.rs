@@ -92,7 +92,7 @@ fn text(character: char, out: &mut String) -> State {
 
 /// Whether a character acts on the terminal or on the order of what is shown, rather than showing
 /// something itself.
-const fn is_unseen(character: char) -> bool {
+fn is_unseen(character: char) -> bool {
     character.is_control()
         || matches!(
             character,

@@ -5,10 +5,9 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use tooloop::{
-    BlockStart, Continue, Entry, Event, Message, Permission, Question, StreamEvent, ToolResult, ToolUse,
-    ToolUseId, Usage,
+    BlockStart, Continue, Entry, Event, Message, Permission, Question, StreamEvent, ToolResult,
+    ToolUse, ToolUseId, Usage,
 };
-
 
 use super::calls::{self, Outcome};
 use super::paint::{Out, Style, gap, line};
@@ -495,7 +494,10 @@ impl View {
         outs.push(line(Style::Notice, format!("  asks: {reason}")));
         if let Some(rule) = &question.rule {
             let rule = text::reveal(&rule.to_string()).replace('\n', "\\n");
-            outs.push(line(Style::Dim, format!("  always would add the rule {rule}")));
+            outs.push(line(
+                Style::Dim,
+                format!("  always would add the rule {rule}"),
+            ));
         }
         let id = question.tool_use.id.clone();
         if let Some(call) = self.calls.get_mut(&id) {

@@ -138,7 +138,9 @@ impl Spent {
             1 => "1 turn".to_owned(),
             many => format!("{many} turns"),
         };
-        let cost = self.cost.map_or_else(|| "price unknown".into(), text::money);
+        let cost = self
+            .cost
+            .map_or_else(|| "price unknown".into(), text::money);
         let mut outs = vec![Out::Line(Line::new(
             Style::Plain,
             format!(
@@ -251,7 +253,11 @@ mod tests {
         );
         spent.add(&report(TurnEnd::Completed, None));
         let lines = shown(&spent.lines(Some(Usage::default())));
-        assert!(lines[0].ends_with("2 turns, 6 steps, 24.6k in (20.0k from cache), 1.3k out, price unknown"));
+        assert!(
+            lines[0].ends_with(
+                "2 turns, 6 steps, 24.6k in (20.0k from cache), 1.3k out, price unknown"
+            )
+        );
         assert_eq!(lines.len(), 2);
     }
 }

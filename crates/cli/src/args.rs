@@ -20,7 +20,7 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
     #[command(flatten)]
-    pub(crate) run: RunArgs,
+    pub(crate) run: Box<RunArgs>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -33,7 +33,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Sessions(SessionsCommand),
     /// Show each setting and where its value comes from
-    Config(RunArgs),
+    Config(Box<RunArgs>),
 }
 
 #[derive(Debug, Args)]

@@ -81,7 +81,7 @@ fn not_parsed(error: &clap::Error) -> ExitCode {
 
 fn dispatch(cli: Cli) -> Result<Status, Failure> {
     match cli.command {
-        None => run(cli.run),
+        None => run(*cli.run),
         Some(Command::Demo(args)) => block_on(demo::demo(args)),
         Some(Command::Hello(args)) => block_on(demo::hello(args)),
         Some(Command::Config(args)) => config(&args),
@@ -188,8 +188,13 @@ fn config(args: &RunArgs) -> Result<Status, Failure> {
     let workspace = setup::workspace(args.directory.as_deref())?;
     let loaded = setup::load_settings(args, &workspace)?;
     let mut out = std::io::stdout().lock();
-    for (key, value, origin) in loaded.describe() {
-        if writeln!(out, "{key} = {value}  ({origin})").is_err() {
+    for (key, value, origin, doc) in loaded.describe() {
+        let doc = if args.verbose {
+            format!("# {doc}\n")
+        } else {
+            String::new()
+        };
+        if writeln!(out, "{doc}{key} = {value}  ({origin})").is_err() {
             return Ok(Status::BrokenPipe);
         }
     }

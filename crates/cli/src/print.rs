@@ -111,6 +111,7 @@ struct Last {
     model: String,
 }
 
+#[expect(clippy::large_enum_variant, reason = "a run makes one of it")]
 enum Outcome {
     /// A turn, or what kept it from being one; still to be told.
     Untold(Result<TurnReport, Failure>),

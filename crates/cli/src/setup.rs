@@ -125,9 +125,8 @@ pub(crate) fn load_settings(args: &RunArgs, workspace: &Path) -> Result<Loaded, 
         ..sources
     };
     settings::load(&sources).map_err(|error| {
-        let is_sandbox = |problem: &Problem| {
-            matches!(problem.fault, Fault::Value { key: "sandbox", .. })
-        };
+        let is_sandbox =
+            |problem: &Problem| matches!(problem.fault, Fault::Value { key: "sandbox", .. });
         let status = if error.problems.iter().any(is_sandbox) {
             Status::Sandbox
         } else {

@@ -212,11 +212,17 @@ fn allow_pattern(specifier: &str) -> Option<Pattern> {
     match exact_line(specifier) {
         Some(line) if !is_plain(&line) => {
             let analysis = analyse(&line);
-            match analysis.commands() {
-                [command]
-                    if analysis.redirects().is_empty()
-                        && analysis.problem().is_none()
-                        && command.words.iter().all(|word| word.literal().is_some()) =>
+            let redirects = analysis
+                .redirects()
+                .iter()
+                .any(|redirect| redirect.parent.is_none());
+            let mut commands = analysis
+                .commands()
+                .iter()
+                .filter(|command| command.origin == Origin::Line);
+            match (commands.next(), commands.next()) {
+                (Some(command), None)
+                    if !redirects && command.words.iter().all(|word| word.literal().is_some()) =>
                 {
                     let words: Vec<_> = assignment_words(command)
                         .into_iter()

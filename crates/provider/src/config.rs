@@ -1,12 +1,14 @@
 //! What an [`crate::HttpProvider`] is built from.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::Secret;
+use crate::{Secret, endpoint};
 
-/// Everything that an [`crate::HttpProvider`] needs to know.
-#[derive(Debug, Clone)]
+/// Everything that an [`crate::HttpProvider`] needs to know. `Debug` shows no key, wherever one may
+/// stand.
+#[derive(Clone)]
 pub struct ProviderConfig {
     /// A name to show, such as `anthropic` or `ollama`.
     pub name: String,
@@ -59,6 +61,24 @@ impl ProviderConfig {
             overrides: ModelOverrides::default(),
             model_data: None,
         }
+    }
+}
+
+impl fmt::Debug for ProviderConfig {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        formatter
+            .debug_struct("ProviderConfig")
+            .field("name", &self.name)
+            .field("format", &self.format)
+            .field("base_url", &endpoint::shown(&self.base_url))
+            .field("auth", &self.auth)
+            .field("headers", &headers)
+            .field("reasoning_echo", &self.reasoning_echo)
+            .field("output_cap_field", &self.output_cap_field)
+            .field("transport", &self.transport)
+            .field("overrides", &self.overrides)
+            .finish_non_exhaustive()
     }
 }
 
@@ -150,7 +170,7 @@ impl Default for TransportConfig {
 }
 
 /// Which proxy to use.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub enum Proxy {
     /// What `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` say; the loopback always
     /// directly.
@@ -162,6 +182,16 @@ pub enum Proxy {
     Url(String),
 }
 
+impl fmt::Debug for Proxy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Environment => formatter.write_str("Environment"),
+            Self::Direct => formatter.write_str("Direct"),
+            Self::Url(url) => write!(formatter, "Url({:?})", endpoint::shown(url)),
+        }
+    }
+}
+
 /// Numbers that beat what the model table says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ModelOverrides {
@@ -169,4 +199,23 @@ pub struct ModelOverrides {
     pub context_window: Option<u64>,
     /// The most tokens of one reply.
     pub max_output_tokens: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_secret_shows() {
+        let auth = Auth::Key(Secret::new("hidden-1"));
+        let base = "http://user:hidden-2@box/v1";
+        let mut config = ProviderConfig::new("x", WireFormat::OpenAiChat, base, auth);
+        config.headers = vec![("x-key".into(), "hidden-3".into())];
+        config.transport.proxy = Proxy::Url("http://user:hidden-4@proxy:1".into());
+        let provider = crate::HttpProvider::new(config.clone()).unwrap();
+        for shown in [format!("{config:?}"), format!("{provider:?}")] {
+            assert!(!shown.contains("hidden"), "{shown}");
+            assert!(shown.contains("x-key"), "{shown}");
+        }
+    }
 }

@@ -39,7 +39,7 @@ fn is_version(segment: &str) -> bool {
 }
 
 /// A URL without what may be secret in it.
-fn shown(url: &str) -> String {
+pub(crate) fn shown(url: &str) -> String {
     match Url::parse(url.trim()) {
         Ok(url)
             if url.has_authority() && (url.password().is_some() || !url.username().is_empty()) =>

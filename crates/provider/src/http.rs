@@ -1,5 +1,6 @@
 //! The provider behind an HTTP server.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -50,7 +51,6 @@ pub enum BuildError {
 }
 
 /// A model server spoken to over HTTP, with one client and so one set of connections for all calls.
-#[derive(Debug)]
 pub struct HttpProvider {
     name: String,
     local: bool,
@@ -67,6 +67,15 @@ pub struct HttpProvider {
     config: ProviderConfig,
 }
 
+impl fmt::Debug for HttpProvider {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("HttpProvider")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
 impl HttpProvider {
     /// Makes a provider. Opens no connection and reads no root certificate.
     ///
@@ -80,10 +89,17 @@ impl HttpProvider {
             Some(path) => client::read_certificates(path)?,
             None => Vec::new(),
         };
-        let secrets = match &config.auth {
+        let mut secrets = match &config.auth {
             Auth::None => Vec::new(),
             Auth::Key(secret) | Auth::Bearer(secret) => vec![secret.clone()],
         };
+        // A header of one's own may hold a key as well. Short values are words, not keys.
+        let values = config.headers.iter().map(|(_, value)| value.trim());
+        secrets.extend(
+            values
+                .filter(|value| value.len() >= 12)
+                .map(crate::Secret::new),
+        );
         let models = ModelTable::new(config.model_data.as_deref())
             .map_err(|reason| BuildError::ModelData { reason })?;
         Ok(Self {

@@ -7,6 +7,8 @@ use tooloop_model::{
     BlockStart, ModelErrorKind, RawJson, StopReason, StreamEvent, ToolUseId, Usage, VendorData,
 };
 
+use crate::codecs;
+
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     blocks: Vec<Block>,
@@ -20,7 +22,7 @@ pub(crate) struct Reply {
 struct Block {
     start: BlockStart,
     delta: String,
-    signed: bool,
+    signature: Option<VendorData>,
     /// The block's end never comes.
     left_open: bool,
 }
@@ -54,8 +56,7 @@ impl Reply {
                 block: block.start.clone(),
             });
             begin.extend(block.delta(index));
-            if block.signed {
-                let data = signature();
+            if let Some(data) = block.signature.clone() {
                 begin.push(StreamEvent::VendorDelta { index, data });
             }
             if !block.left_open {
@@ -113,11 +114,27 @@ impl Block {
     }
 }
 
-fn signature() -> VendorData {
-    VendorData {
-        owner: "somebody".into(),
-        data: RawJson::parse("{\"signature\":\n\"c2ln\"}").unwrap(),
-    }
+/// Data of one of the codecs, well formed, or of nobody.
+fn signature() -> impl Strategy<Value = VendorData> {
+    let [one, other] = codecs::owners();
+    prop_oneof![
+        Just((one, "\"c2ln\"")),
+        Just((other, "{\"field\":\n\"reasoning_content\"}")),
+        Just(("somebody", "[1]")),
+    ]
+    .prop_map(|(owner, data)| VendorData {
+        owner: owner.into(),
+        data: RawJson::parse(data).unwrap(),
+    })
+}
+
+/// A whole block that only one codec understands, or nobody.
+fn note() -> impl Strategy<Value = VendorData> {
+    let owners = [codecs::owners().as_slice(), &["somebody"]].concat();
+    prop::sample::select(owners).prop_map(|owner| VendorData {
+        owner: owner.into(),
+        data: RawJson::parse("{\"type\":\"note\",\n\"x\":1}").unwrap(),
+    })
 }
 
 pub(crate) fn reply() -> impl Strategy<Value = Reply> {
@@ -143,15 +160,16 @@ fn block() -> impl Strategy<Value = Block> {
     let start = prop_oneof![
         2 => text().prop_map(|text| (BlockStart::Text, text)),
         1 => text().prop_map(|text| (BlockStart::Thinking, text)),
-        1 => Just((BlockStart::RedactedThinking(signature()), String::new())),
-        1 => Just((BlockStart::Vendor(signature()), String::new())),
+        1 => signature().prop_map(|data| (BlockStart::RedactedThinking(data), String::new())),
+        1 => note().prop_map(|data| (BlockStart::Vendor(data), String::new())),
         9 => tool_use,
     ];
-    (start, prop::bool::weighted(0.2), prop::bool::weighted(0.1)).prop_map(
-        |((start, delta), signed, left_open)| Block {
+    let signature = prop::option::weighted(0.3, signature());
+    (start, signature, prop::bool::weighted(0.1)).prop_map(
+        |((start, delta), signature, left_open)| Block {
             start,
             delta,
-            signed,
+            signature,
             left_open,
         },
     )

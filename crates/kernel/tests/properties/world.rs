@@ -1,20 +1,20 @@
 //! The world outside a kernel: it does what the effects say, answers in any order, forgets, dies;
-//! and it checks at every step that the kernel keeps its laws.
+//! and it checks at every step (`laws`) that the kernel keeps its laws.
+
+mod laws;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tooloop_kernel::{
-    Answer, Delivery, Effect, Entry, Input, Kernel, Permission, Settings, Sync, Transcript, TurnEnd,
-};
+use tooloop_kernel::{Answer, Delivery, Entry, Input, Kernel, Settings, Transcript};
 use tooloop_model::{
-    BlockStart, Content, Message, ModelError, StopReason, StreamEvent, ToolInput, ToolUse,
-    ToolUseId,
+    BlockStart, Content, Message, ModelError, Request, StopReason, StreamEvent, ToolUse, ToolUseId,
+    Usage,
 };
 
 use crate::actions::{Action, Failure, Knobs, Stale};
-use crate::common::{ByName, faults};
+use crate::common::ByName;
 use crate::replies::{Piece, Reply};
 
 pub(crate) struct World {
@@ -35,6 +35,9 @@ pub(crate) struct World {
     record: Record,
     /// The tool uses that ran with effects: none may run twice.
     acted: BTreeSet<ToolUseId>,
+    requests: Vec<Request>,
+    /// What all replies that are over have used.
+    paid: Usage,
     /// What kinds of things have happened.
     seen: BTreeSet<String>,
 
@@ -56,6 +59,8 @@ struct Now {
     in_turn: bool,
     call: Option<u64>,
     pieces: VecDeque<Piece>,
+    /// What the reply that is being written has used.
+    usage: Usage,
     /// The tool uses begun in the reply that is being written.
     begun: Vec<(ToolUseId, String)>,
     runs: BTreeMap<u64, ToolUse>,
@@ -87,6 +92,8 @@ impl World {
             folded: Transcript::default(),
             record: Record::default(),
             acted: BTreeSet::new(),
+            requests: Vec::new(),
+            paid: Usage::default(),
             seen: BTreeSet::new(),
             now: Now::default(),
         }
@@ -94,6 +101,11 @@ impl World {
 
     pub(crate) fn journal(&self) -> &[Entry] {
         &self.journal
+    }
+
+    /// All that was asked of the model.
+    pub(crate) fn requests(&self) -> &[Request] {
+        &self.requests
     }
 
     pub(crate) const fn seen(&self) -> &BTreeSet<String> {
@@ -196,8 +208,11 @@ impl World {
             let Some(call) = self.now.call else { return };
             match self.now.pieces.pop_front() {
                 Some(Piece::Event(event)) => {
+                    if let StreamEvent::Usage(usage) = event {
+                        self.now.usage = usage;
+                    }
                     if matches!(event, StreamEvent::MessageStop { .. }) {
-                        self.now.call = None;
+                        self.call_over();
                     }
                     self.tell(Input::Stream { call, event });
                 }
@@ -213,11 +228,17 @@ impl World {
     }
 
     fn fail(&mut self, failure: &Failure) {
-        let Some(call) = self.now.call.take() else {
+        let Some(call) = self.call_over() else {
             return;
         };
         self.tell(self.failure(call, failure));
         self.clock += Duration::from_secs(failure.seconds);
+    }
+
+    /// The model call is over, one way or another.
+    fn call_over(&mut self) -> Option<u64> {
+        self.paid.add(std::mem::take(&mut self.now.usage));
+        self.now.call.take()
     }
 
     fn failure(&self, call: u64, failure: &Failure) -> Input {
@@ -352,6 +373,7 @@ impl World {
             self.folded.apply(&reread(entry));
             self.record.note(entry);
         }
+        self.paid = self.folded.usage();
         let settings = self.kernel.settings().clone();
         let kernel = |settings| Kernel::new(settings, Arc::new(ByName), self.folded.clone());
         self.twin = kernel(settings.clone());
@@ -383,265 +405,6 @@ impl World {
             self.seen.insert(format!("resumed, {kind}"));
         }
     }
-
-    // ---- effects
-
-    fn tell(&mut self, input: Input) {
-        let effects = self.kernel.step(input.clone());
-        assert_eq!(effects, self.twin.step(input));
-        for (position, effect) in effects.iter().enumerate() {
-            self.seen.insert(kind(effect));
-            self.effect(effect, effects.get(position + 1));
-        }
-        self.check();
-    }
-
-    fn effect(&mut self, effect: &Effect, next: Option<&Effect>) {
-        match effect {
-            Effect::Record { entry, sync } => self.recorded(entry, *sync, next),
-            Effect::CallModel { call, request } => {
-                assert!(self.now.in_turn && self.now.is_quiet());
-                assert_eq!(faults(&request.messages), Vec::<String>::new());
-                assert_eq!(request.messages, self.folded.messages());
-                newer(&mut self.now.newest_call, *call);
-                self.now.call = Some(*call);
-                self.now.begun.clear();
-                self.now.pieces = self.replies[self.next_reply % self.replies.len()].pieces();
-                self.next_reply += 1;
-            }
-            Effect::CancelModel { call } => assert_eq!(self.now.call.take(), Some(*call)),
-            Effect::Show { call, event } => {
-                assert_eq!(self.now.call, Some(*call));
-                if let StreamEvent::BlockStart {
-                    block: BlockStart::ToolUse { id, name },
-                    ..
-                } = event
-                {
-                    self.now.begun.push((id.clone(), name.clone()));
-                }
-            }
-            Effect::Void { call } => {
-                assert_eq!((self.now.call, self.now.newest_call), (None, *call))
-            }
-            Effect::RunTool { run, tool_use } => self.run(*run, tool_use),
-            Effect::CancelTool { run } => assert!(self.now.runs.remove(run).is_some()),
-            Effect::Ask { ask, tool_use, .. } => {
-                assert!(asked(&tool_use.name) && self.now.asks.is_empty());
-                assert!(!self.record.answered.contains(&tool_use.id));
-                newer(&mut self.now.newest_ask, *ask);
-                self.now.asks.insert(*ask, tool_use.clone());
-            }
-            Effect::CancelAsk { ask } => assert!(self.now.asks.remove(ask).is_some()),
-            Effect::StartTimer { timer, .. } => {
-                assert!(self.now.is_quiet());
-                newer(&mut self.now.newest_timer, *timer);
-                self.now.timers.insert(*timer);
-            }
-            Effect::CancelTimer { timer } => assert!(self.now.timers.remove(timer)),
-            Effect::EndTurn { end, unsent } => {
-                assert!(next.is_none(), "the end of the turn is not the last effect");
-                assert!(self.now.in_turn && self.now.is_quiet() && self.kernel.is_idle());
-                assert_eq!(self.folded.newest_end(), Some(end));
-                assert_eq!(self.folded.open_calls(), []);
-                let queued = std::mem::take(&mut self.now.queued);
-                let queued: Vec<_> = queued
-                    .into_iter()
-                    .map(|(_, text)| vec![Content::Text(text)])
-                    .collect();
-                assert_eq!(*unsent, queued, "what was not sent is given back in order");
-                if *end == TurnEnd::Completed {
-                    assert_eq!(queued.len(), 0);
-                }
-                self.now.in_turn = false;
-            }
-        }
-    }
-
-    fn recorded(&mut self, entry: &Entry, sync: Sync, next: Option<&Effect>) {
-        match entry {
-            Entry::Message(message) => match message.message() {
-                Message::User(content) => self.heard(content),
-                Message::Assistant(reply) => {
-                    let begun = std::mem::take(&mut self.now.begun);
-                    let whole = reply.stop_reason.is_some();
-                    let ids: Vec<_> = reply.tool_uses().map(|tool_use| &tool_use.id).collect();
-                    if whole {
-                        let begun: Vec<_> = begun.iter().map(|(id, _)| id).collect();
-                        assert_eq!(ids, begun, "what was shown is not what was recorded");
-                    } else {
-                        assert_eq!(ids, Vec::<&ToolUseId>::new());
-                    }
-                }
-                Message::ToolResults(_) => panic!("results are never said"),
-            },
-            Entry::CallStarted { tool_use_id } => {
-                assert_eq!(sync, Sync::Now);
-                let runs = matches!(next, Some(Effect::RunTool { tool_use, .. })
-                    if tool_use.id == *tool_use_id);
-                assert!(runs, "{tool_use_id} is said to have begun and does not");
-            }
-            Entry::CallFinished(result) => {
-                let id = &result.tool_use_id;
-                assert!(self.record.has(id), "{id} is no call of the newest message");
-                let again = self.record.answered.contains(id);
-                assert!(!again, "{id} is answered twice");
-                let runs = self.now.runs.values().any(|tool_use| tool_use.id == *id);
-                assert!(!runs, "{id} is answered while it runs");
-            }
-            Entry::Permission { tool_use_id, .. } => {
-                assert!(self.record.has(tool_use_id));
-            }
-            Entry::Retry { .. }
-            | Entry::Discarded { .. }
-            | Entry::Continue(_)
-            | Entry::TurnEnd(_) => {}
-        }
-        self.journal.push(entry.clone());
-        self.folded.apply(&reread(entry));
-        self.record.note(entry);
-        if sync == Sync::Now {
-            self.durable = self.journal.len();
-        }
-    }
-
-    /// A user message is the first of its queue, or words of the kernel's own.
-    fn heard(&mut self, content: &[Content]) {
-        let [Content::Text(text)] = content else {
-            panic!("{content:?}");
-        };
-        if text.starts_with("Reminder: ") || text.starts_with("Your reply was cut") {
-            return;
-        }
-        let queued = &mut self.now.queued;
-        let place = queued
-            .iter()
-            .position(|(_, queued)| queued == text)
-            .unwrap();
-        let (delivery, _) = queued.remove(place);
-        let overtaken = queued
-            .iter()
-            .take(place)
-            .any(|(other, _)| *other == delivery);
-        assert!(!overtaken, "{text} overtook another");
-    }
-
-    fn run(&mut self, run: u64, tool_use: &ToolUse) {
-        let ToolUse {
-            id, name, input, ..
-        } = tool_use;
-        newer(&mut self.now.newest_run, run);
-        assert!(matches!(input, ToolInput::Valid(_)), "{id} has no input");
-        let free = name == "read";
-        assert!(
-            free || matches!(name.as_str(), "bash" | "write") || asked(name),
-            "{name} may not run"
-        );
-        let most = self.kernel.settings().max_parallel_tools.max(1);
-        assert!(self.now.runs.len() < most);
-        let beside = self.now.runs.values();
-        assert!(beside.into_iter().all(|other| other.name == "read"));
-        if !self.now.runs.is_empty() {
-            self.seen.insert("RunTool beside others".into());
-        }
-        if self.now.call.is_some() {
-            self.seen.insert("RunTool early".into());
-            // Law 5: speculation.
-            let place = self.now.begun.iter().position(|(begun, _)| begun == id);
-            let before = &self.now.begun[..=place.unwrap()];
-            let reads = before.iter().all(|(_, name)| name == "read");
-            assert!(reads, "{name} {id} ran early behind {before:?}");
-        } else {
-            let calls = &self.record.calls;
-            let place = calls.iter().position(|call| call.id == *id).unwrap();
-            let answered = |call: &ToolUse| self.record.answered.contains(&call.id);
-            assert!(!answered(&calls[place]));
-            let mut before = calls[..place].iter();
-            if free {
-                let ordered = before.all(|call| call.name == "read" || answered(call));
-                assert!(ordered, "{id} overtook a call with effects");
-            } else {
-                assert!(before.all(answered), "{id} overtook another");
-                assert!(self.now.runs.is_empty(), "{id} does not run alone");
-            }
-        }
-        if !free {
-            assert!(self.record.started.contains(id), "{id} is not on record");
-            assert_eq!(self.durable, self.journal.len(), "the record is not safe");
-            assert!(!asked(name) || self.record.allowed.contains(id));
-            assert!(self.acted.insert(id.clone()), "{id} runs twice");
-        }
-        self.now.runs.insert(run, tool_use.clone());
-    }
-
-    // ---- what holds after every step
-
-    fn check(&self) {
-        assert_eq!(self.kernel.transcript(), &self.folded, "law 3");
-        assert_eq!(self.twin.transcript(), &self.folded);
-        assert_eq!(self.kernel.is_idle(), !self.now.in_turn);
-        // A turn waits for something, and nothing is under way outside of one.
-        assert_eq!(self.now.is_quiet(), !self.now.in_turn);
-    }
-}
-
-impl Now {
-    /// Whether nothing is under way.
-    fn is_quiet(&self) -> bool {
-        self.call.is_none()
-            && self.runs.is_empty()
-            && self.asks.is_empty()
-            && self.timers.is_empty()
-    }
-}
-
-impl Record {
-    fn note(&mut self, entry: &Entry) {
-        match entry {
-            Entry::Message(message) => {
-                *self = Self::default();
-                if let Message::Assistant(reply) = message.message() {
-                    self.calls = reply.tool_uses().cloned().collect();
-                }
-            }
-            Entry::CallStarted { tool_use_id } => {
-                self.started.insert(tool_use_id.clone());
-            }
-            Entry::CallFinished(result) => {
-                self.answered.insert(result.tool_use_id.clone());
-            }
-            Entry::Permission {
-                tool_use_id,
-                permission: Permission::Allowed { .. },
-            } => {
-                self.allowed.insert(tool_use_id.clone());
-            }
-            Entry::Permission { .. }
-            | Entry::Retry { .. }
-            | Entry::Discarded { .. }
-            | Entry::Continue(_)
-            | Entry::TurnEnd(_) => {}
-        }
-    }
-
-    fn has(&self, id: &ToolUseId) -> bool {
-        self.calls.iter().any(|call| call.id == *id)
-    }
-}
-
-/// An effect's name, and that of the reason or the end that it records.
-fn kind(effect: &Effect) -> String {
-    let name = |debug: String| {
-        let end = debug.find([' ', '(', '{']).unwrap_or(debug.len());
-        debug[..end].to_owned()
-    };
-    match effect {
-        Effect::Record { entry, .. } => match entry {
-            Entry::Continue(reason) => format!("Continue {reason:?}"),
-            Entry::TurnEnd(end) => format!("TurnEnd {}", name(format!("{end:?}"))),
-            other => format!("Record {}", name(format!("{other:?}"))),
-        },
-        other => name(format!("{other:?}")),
-    }
 }
 
 /// The entry as it comes back from a file.
@@ -649,15 +412,6 @@ fn reread(entry: &Entry) -> Entry {
     let line = serde_json::to_string(entry).unwrap();
     assert!(!line.contains('\n'));
     serde_json::from_str(&line).unwrap()
-}
-
-fn newer(newest: &mut u64, number: u64) {
-    assert!(number > *newest, "a number is used twice");
-    *newest = number;
-}
-
-fn asked(name: &str) -> bool {
-    matches!(name, "ask" | "peek")
 }
 
 fn finished(run: u64, text: String, is_error: bool) -> Input {

@@ -384,6 +384,20 @@ fn answers_to_what_is_not_under_way_change_nothing() {
           record go on: next step
           call 2 [user, model tu_1, results tu_1]
         > done 1 twice
+        > fail 2 overloaded
+          record retry of 2, failure 1, in 500 ms: Overloaded
+          start timer 1 of 500ms
+        > interrupt
+          cancel timer 1
+          record end: interrupted, model
+          END interrupted, model
+        > user go on
+          record user: go on
+          call 3 [user, model tu_1, results tu_1, user]
+        > fail 3 overloaded
+          record retry of 3, failure 1, in 500 ms: Overloaded
+          start timer 2 of 500ms
+        > timer 1
         "#,
     );
 }

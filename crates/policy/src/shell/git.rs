@@ -34,6 +34,17 @@ const PLAIN: &[&str] = &[
     "--no-replace-objects",
     "--no-lazy-fetch",
 ];
+/// Options with which git prints something about itself and runs no subcommand.
+const PRINTS: &[&str] = &[
+    "--version",
+    "-v",
+    "--help",
+    "-h",
+    "--exec-path",
+    "--html-path",
+    "--man-path",
+    "--info-path",
+];
 const OTHER: &[&str] = &["-p", "--paginate", "--bare"];
 const VALUED: &[&str] = &[
     "-C",
@@ -67,6 +78,9 @@ pub(crate) fn skip_globals(words: &[Word]) -> Subcommand {
             return Subcommand::At { index, plain };
         }
         let name = text.split('=').next().unwrap_or_default();
+        if PRINTS.contains(&text) {
+            return Subcommand::None;
+        }
         if PLAIN.contains(&text) {
             index += 1;
         } else if OTHER.contains(&text)

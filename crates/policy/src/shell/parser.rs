@@ -510,14 +510,17 @@ impl<'a> Parser<'a> {
         let mut assignments = Vec::new();
         let mut words: Vec<Word> = Vec::new();
         let mut redirected = false;
+        let mut detaches = false;
         let index = self.parts.commands.len();
         loop {
             self.blanks();
             if self.at_end_of_words() {
                 break;
             }
+            let both = self.at("&>");
             if self.redirect()? {
                 redirected = true;
+                detaches |= both;
             } else if self.at("(") {
                 let [name] = words.as_slice() else {
                     return Err(self.unexpected());
@@ -534,6 +537,10 @@ impl<'a> Parser<'a> {
             {
                 assignments.push(assignment);
             } else {
+                // A shell without `&>` ends the command at the `&` and starts another here.
+                if detaches {
+                    self.parts.hazards.insert(Hazard::Dialect);
+                }
                 words.push(self.word()?);
             }
             end = self.position;
@@ -596,7 +603,13 @@ impl<'a> Parser<'a> {
         };
         self.position += rest.len() - value.len();
         let values = if self.eat("(") {
-            self.elements()?
+            let values = self.elements()?;
+            if !self.at_word_end() {
+                return Err(Problem::Unsupported(
+                    "an array with something right after it",
+                ));
+            }
+            values
         } else if self.at_word_end() {
             vec![Word::default()]
         } else {
@@ -688,7 +701,17 @@ impl<'a> Parser<'a> {
             } else {
                 Direction::Write
             };
-            return self.redirect_to(start, direction);
+            self.redirect_to(start, direction)?;
+            // Bash expands such a target once more after its quotes are gone.
+            let target = self.parts.redirects.last().map(|last| &last.target);
+            let is_plain = target.and_then(Word::literal).is_some_and(|text| {
+                text.chars()
+                    .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | '-'))
+            });
+            if !is_plain {
+                self.parts.hazards.insert(Hazard::Evaluation);
+            }
+            return Ok(true);
         }
         let direction = if self.eat("<>") || self.eat(">>") || self.eat(">|") || self.eat(">") {
             Direction::Write

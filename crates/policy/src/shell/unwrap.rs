@@ -2,9 +2,9 @@
 
 use super::{
     MAX_DEPTH, git,
-    parser::{Parsed, is_name, parse_nested},
+    parser::{Parsed, parse_nested},
     parts::{Assignment, Command, Nature, Origin, Parts, Piece, Problem, Unknown, Word},
-    read_only::{is_harmless_environment, standard_program},
+    read_only::{is_harmless_environment, is_read_only, standard_program},
     tables::{FIND, RUNNERS, SHELLS, WATCH, WRAPPERS, Wrapper, XARGS},
 };
 
@@ -77,6 +77,15 @@ pub(super) fn unwrap(parts: &mut Parts) -> Parsed<()> {
         }
         depths.resize(parts.commands.len(), depth);
         index += 1;
+    }
+    // Only now it is known whether a variable may hold a text that `test` would evaluate.
+    for command in &mut parts.commands {
+        let is_test = command.nature == Nature::Plain
+            && matches!(command.program(), Some("test" | "["))
+            && command.words.iter().any(|word| word.literal().is_none());
+        if is_test && !is_read_only(command, parts.tainted) {
+            command.nature = Nature::Opaque(UNKNOWN_TEXT);
+        }
     }
     Ok(())
 }
@@ -255,17 +264,26 @@ fn inner(nature: Nature, words: &[Word], index: usize, assignments: Vec<Assignme
     }
 }
 
+/// Reads a word as an assignment for a program, which anything with `=` is taken for.
 fn assignment_word(word: &Word) -> Option<Assignment> {
-    let (name, value) = word.prefix().split_once('=')?;
-    if !is_name(name) {
-        return None;
+    let at = word.pieces.iter().position(|piece| match piece {
+        Piece::Text(text) => text.contains('='),
+        Piece::Unknown(_) => false,
+    })?;
+    let mut pieces = word.pieces.get(at..).unwrap_or_default().to_vec();
+    let mut name = String::new();
+    if let Some(Piece::Text(text)) = pieces.first_mut()
+        && let Some((before, value)) = text.split_once('=')
+    {
+        before.clone_into(&mut name);
+        *text = value.to_owned();
     }
-    let mut pieces = word.pieces.clone();
-    if let Some(Piece::Text(text)) = pieces.first_mut() {
-        value.clone_into(text);
+    // A name that is not known is none that could be harmless.
+    if at > 0 {
+        name.clear();
     }
     Some(Assignment {
-        name: name.to_owned(),
+        name,
         values: vec![Word {
             raw: word.raw.clone(),
             pieces,

@@ -1,0 +1,119 @@
+//! Values that are one of a few words.
+
+use tooloop::Mode;
+use tooloop::provider::{ReasoningEcho, WireFormat};
+
+use super::Sandbox;
+use super::slot::is_variable;
+
+/// A value that is one of a few words.
+pub(super) trait Choice {
+    fn choose(&mut self, word: &str) -> Result<(), Refusal>;
+    fn word(&self) -> Option<String>;
+    /// All words there are.
+    fn words(&self) -> String;
+}
+
+/// Why a word is not taken.
+pub(super) enum Refusal {
+    NoSuchWord,
+    Because(String),
+}
+
+impl Choice for Mode {
+    fn choose(&mut self, word: &str) -> Result<(), Refusal> {
+        *self = word.parse().map_err(|_| Refusal::NoSuchWord)?;
+        Ok(())
+    }
+
+    fn word(&self) -> Option<String> {
+        Some(self.name().to_owned())
+    }
+
+    fn words(&self) -> String {
+        format!("one of {}", Self::ALL.map(Self::name).join(", "))
+    }
+}
+
+impl Choice for Option<WireFormat> {
+    fn choose(&mut self, word: &str) -> Result<(), Refusal> {
+        *self = Some(WireFormat::parse(word).ok_or(Refusal::NoSuchWord)?);
+        Ok(())
+    }
+
+    fn word(&self) -> Option<String> {
+        self.map(|format| {
+            match format {
+                WireFormat::AnthropicMessages => "anthropic",
+                WireFormat::OpenAiChat => "openai",
+            }
+            .to_owned()
+        })
+    }
+
+    fn words(&self) -> String {
+        "one of anthropic, openai".to_owned()
+    }
+}
+
+impl Choice for Sandbox {
+    fn choose(&mut self, word: &str) -> Result<(), Refusal> {
+        match word {
+            "off" => *self = Self::Off,
+            // A wall that was asked for and is not there must stop the run.
+            "workspace" | "read-only" | "required" => {
+                return Err(Refusal::Because(format!(
+                    "cannot be \"{word}\": this version has no sandbox yet, \
+                     set sandbox = \"off\" or leave it out"
+                )));
+            }
+            _ => return Err(Refusal::NoSuchWord),
+        }
+        Ok(())
+    }
+
+    fn word(&self) -> Option<String> {
+        match self {
+            Self::Off => Some("off".to_owned()),
+        }
+    }
+
+    fn words(&self) -> String {
+        "off".to_owned()
+    }
+}
+
+const ECHO_WORDS: [&str; 3] = ["auto", "never", "as_received"];
+
+impl Choice for ReasoningEcho {
+    fn choose(&mut self, word: &str) -> Result<(), Refusal> {
+        *self = match word {
+            "auto" => Self::Auto,
+            "never" => Self::Never,
+            "as_received" => Self::AsReceived,
+            // A slip in one of our words must not become the name of a field.
+            _ if !is_variable(word) || ECHO_WORDS.iter().any(|ours| is_slip(ours, word)) => {
+                return Err(Refusal::NoSuchWord);
+            }
+            _ => Self::Field(word.to_owned()),
+        };
+        Ok(())
+    }
+
+    fn word(&self) -> Option<String> {
+        Some(match self {
+            Self::Auto => "auto".to_owned(),
+            Self::Never => "never".to_owned(),
+            Self::AsReceived => "as_received".to_owned(),
+            Self::Field(field) => field.clone(),
+        })
+    }
+
+    fn words(&self) -> String {
+        format!("one of {}, or the name of a field", ECHO_WORDS.join(", "))
+    }
+}
+
+fn is_slip(ours: &str, word: &str) -> bool {
+    strsim::damerau_levenshtein(ours, &word.to_ascii_lowercase()) <= 2
+}

@@ -1,0 +1,77 @@
+//! Reading a settings file, and places within its text. Never writes.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read as _};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+
+/// No settings file is larger than this.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Whether a file has to be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Demand {
+    /// It may be missing, and only a regular file counts: a pipe in a folder would block the start.
+    Optional,
+    /// A person has named it; a pipe will do.
+    Explicit,
+}
+
+/// How files are read.
+pub(super) type Read<'r> = &'r dyn Fn(&Path, Demand) -> io::Result<Vec<u8>>;
+
+/// Reads a file from the disk.
+pub(super) fn read(path: &Path, demand: Demand) -> io::Result<Vec<u8>> {
+    let flags = match demand {
+        Demand::Optional => OFlags::NONBLOCK | OFlags::NOCTTY,
+        Demand::Explicit => OFlags::NOCTTY,
+    };
+    let file = rustix::fs::open(
+        path,
+        OFlags::RDONLY | OFlags::CLOEXEC | flags,
+        Mode::empty(),
+    )
+    .map_err(|error| missing_link(path, error.into()))?;
+    let file = File::from(file);
+    let kind = file.metadata()?.file_type();
+    if kind.is_dir() {
+        return Err(ErrorKind::IsADirectory.into());
+    }
+    if demand == Demand::Optional && !kind.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > MOST_BYTES) {
+        return Err(io::Error::other("it is larger than 1 MiB"));
+    }
+    Ok(bytes)
+}
+
+/// A link that leads nowhere is not the same as no file: rules were meant to be there.
+fn missing_link(path: &Path, error: io::Error) -> io::Error {
+    if error.kind() == ErrorKind::NotFound && path.symlink_metadata().is_ok() {
+        return io::Error::other("it is a link that leads nowhere");
+    }
+    error
+}
+
+/// Says why a file cannot be read.
+pub(super) fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => "there is no such file".to_owned(),
+        ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        ErrorKind::IsADirectory => "it is a directory".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// Line and column of an offset, both from 1, the column in characters.
+pub(super) fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+    let line = before.matches('\n').count() + 1;
+    let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
+    (line, column)
+}

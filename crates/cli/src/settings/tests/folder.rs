@@ -1,0 +1,139 @@
+//! What the files of an untrusted folder may do.
+
+use super::*;
+use crate::settings::key::Folder;
+
+#[test]
+fn a_folder_sets_what_does_not_widen() {
+    let text = "model = \"m\"\ntool_timeout_ms = 5\nstream_idle_timeout_ms = 6\nmax_output_tokens = 7\n\
+                max_parallel_tools = 2\ndisallowed_tools = [\"Bash(touch *)\"]\nask_tools = [\"Edit\"]\n\
+                withhold_environment = [\"TEAM_TOKEN\"]\npermission_mode = \"plan\"";
+    for path in [PROJECT, LOCAL] {
+        let loaded = World::new().file(path, text).load().unwrap();
+        assert_eq!(loaded.warnings, [""; 0]);
+        let expected = Settings {
+            model: Some("m".to_owned()),
+            tool_timeout: Duration::from_millis(5),
+            stream_idle_timeout: Duration::from_millis(6),
+            max_output_tokens: Some(7),
+            max_parallel_tools: 2,
+            disallowed_tools: rules(&["Bash(touch *)"]),
+            ask_tools: rules(&["Edit"]),
+            withhold_environment: vec!["TEAM_TOKEN".to_owned()],
+            permission_mode: Mode::Plan,
+            ..Settings::default()
+        };
+        assert_eq!(loaded.settings, expected);
+    }
+}
+
+#[test]
+fn what_would_widen_is_not_applied_and_said() {
+    let lines = [
+        ("base_url", "base_url = \"http://evil.invalid\""),
+        ("api", "api = \"openai\""),
+        ("key_variable", "key_variable = \"HOME\""),
+        ("extra_ca_file", "extra_ca_file = \"ca.pem\""),
+        ("reasoning_echo", "reasoning_echo = \"never\""),
+        ("allowed_tools", "allowed_tools = [\"Bash\"]"),
+        ("sandbox", "sandbox = \"off\""),
+        ("shell", "shell = \"/w/sh\""),
+        ("pass_environment", "pass_environment = [\"A_KEY\"]"),
+        ("permission_mode", "permission_mode = \"bypassPermissions\""),
+        ("permission_mode", "permission_mode = \"acceptEdits\""),
+        ("permission_mode", "permission_mode = \"default\""),
+        ("spool_max_bytes", "spool_max_bytes = 2_000_000_000"),
+    ];
+    for key in &KEYS {
+        let is_listed = lines.iter().any(|(name, _)| *name == key.name);
+        assert_eq!(
+            is_listed,
+            !matches!(key.folder, Folder::Free),
+            "{}",
+            key.name
+        );
+    }
+    for path in [PROJECT, LOCAL] {
+        for (key, line) in lines {
+            let text = format!("disallowed_tools = [\"Bash(touch *)\"]\n  {line}\n");
+            let loaded = World::new().file(path, text).load().unwrap();
+            let variable = key.to_ascii_uppercase();
+            assert_eq!(
+                loaded.warnings,
+                [format!(
+                    "{path}:2:3: `{key}` is not applied: this folder is not trusted, and an untrusted \
+                     folder cannot widen settings; put it into /u/config.toml, or set TOOLOOP_{variable} or a flag"
+                )]
+            );
+            let expected = Settings {
+                disallowed_tools: rules(&["Bash(touch *)"]),
+                ..Settings::default()
+            };
+            assert_eq!(loaded.settings, expected, "{line}");
+            assert_eq!(described(&loaded, key).1, "default");
+        }
+    }
+}
+
+#[test]
+fn a_person_may_set_all_of_it() {
+    for path in [USER, EXPLICIT] {
+        let text = "allowed_tools = [\"Bash\"]\npermission_mode = \"bypassPermissions\"\nspool_max_bytes = 2_000_000_000";
+        let loaded = World::new().file(path, text).load().unwrap();
+        assert_eq!(loaded.warnings, [""; 0]);
+        assert_eq!(loaded.settings.permission_mode, Mode::BypassPermissions);
+        assert_eq!(loaded.settings.allowed_tools, rules(&["Bash"]));
+        assert_eq!(loaded.settings.spool_max_bytes, 2_000_000_000);
+    }
+}
+
+#[test]
+fn a_folder_only_narrows_the_mode() {
+    for before in Mode::ALL {
+        for after in Mode::ALL {
+            let loaded = World::new()
+                .file(USER, format!("permission_mode = \"{before}\""))
+                .file(PROJECT, format!("permission_mode = \"{after}\""))
+                .load()
+                .unwrap();
+            let narrows = match after {
+                Mode::Plan => true,
+                Mode::DontAsk => before != Mode::Plan,
+                Mode::Default | Mode::AcceptEdits | Mode::BypassPermissions => false,
+            };
+            let expected = if narrows { after } else { before };
+            assert_eq!(
+                loaded.settings.permission_mode, expected,
+                "{before} {after}"
+            );
+            assert_eq!(loaded.warnings.is_empty(), narrows, "{before} {after}");
+        }
+    }
+}
+
+#[test]
+fn a_flag_beats_the_mode_of_a_folder() {
+    let world = World::new()
+        .file(PROJECT, "permission_mode = \"plan\"")
+        .flag("permission_mode", "acceptEdits");
+    assert_eq!(world.settings().permission_mode, Mode::AcceptEdits);
+}
+
+#[test]
+fn a_folder_lowers_the_spool_and_does_not_raise_it() {
+    let spool = |folder: &str| {
+        World::new()
+            .file(USER, "spool_max_bytes = 1000")
+            .file(PROJECT, format!("spool_max_bytes = {folder}"))
+            .settings()
+            .spool_max_bytes
+    };
+    assert_eq!(spool("999"), 999);
+    assert_eq!(spool("1001"), 1000);
+}
+
+#[test]
+fn wrong_values_in_a_folder_are_errors_even_where_they_would_not_be_applied() {
+    let world = World::new().file(PROJECT, "allowed_tools = 3\nbase_url = 4");
+    assert_eq!(world.error().lines().count(), 2);
+}

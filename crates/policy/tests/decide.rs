@@ -1,0 +1,770 @@
+//! What a policy decides, as tables.
+
+use tooloop_policy::{Access, AccessEffect, Decision, Mode, Policy, Rule, Touch};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Allow,
+    Ask,
+    Deny,
+}
+use Verdict::{Allow, Ask, Deny};
+
+fn rules(texts: &[&str]) -> Vec<Rule> {
+    texts
+        .iter()
+        .filter_map(|text| match text.parse() {
+            Ok(rule) => Some(rule),
+            Err(error) => {
+                assert_eq!(format!("{error}"), "", "{text}");
+                None
+            }
+        })
+        .collect()
+}
+
+fn policy(mode: Mode, deny: &[&str], ask: &[&str], allow: &[&str]) -> Policy {
+    Policy {
+        mode,
+        deny: rules(deny),
+        ask: rules(ask),
+        allow: rules(allow),
+    }
+}
+
+fn verdict(decision: &Decision) -> Verdict {
+    match decision {
+        Decision::Allow => Allow,
+        Decision::Ask { .. } => Ask,
+        Decision::Deny { .. } => Deny,
+    }
+}
+
+/// Checks every line and shows all that come out wrong.
+fn check_lines(policy: &Policy, table: &[(&str, Verdict)]) {
+    let wrong: Vec<_> = table
+        .iter()
+        .map(|(line, expected)| {
+            let decision = policy.decide("bash", &Access::command(*line));
+            (line, expected, decision)
+        })
+        .filter(|(_, expected, decision)| verdict(decision) != **expected)
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn an_allowed_prefix_is_not_a_blank_cheque() {
+    let policy = policy(
+        Mode::Default,
+        &[],
+        &[],
+        &["Bash(git log *)", "Bash(ls *)", "Bash(echo *)"],
+    );
+    // Each with the part that the question has to name.
+    let asks = [
+        ("git log; touch M", "touch M"),
+        ("git log && touch M", "touch M"),
+        ("git log\ntouch M", "touch M"),
+        ("git log | tee M", "tee M"),
+        ("git log & touch M", "touch M"),
+        ("git log `touch M`", "touch M"),
+        ("ls $(touch M)", "touch M"),
+        ("ls <(touch M)", "touch M"),
+        ("git log > M", "> M"),
+        ("echo x >> M", ">> M"),
+        ("echo x >| M", ">| M"),
+        ("{ ls; touch M; }", "touch M"),
+        ("if ls; then touch M; fi", "touch M"),
+        ("(ls; touch M)", "touch M"),
+        ("while ls; do touch M; done", "touch M"),
+        ("case a in a) touch M;; esac", "touch M"),
+        ("f() { touch M; }; f", "touch M"),
+        ("ls || touch M", "touch M"),
+        ("! touch M", "touch M"),
+        ("echo \"$(touch M)\"", "touch M"),
+        ("echo \"`touch M`\"", "touch M"),
+        ("echo $(echo $(touch M))", "touch M"),
+        ("echo ${x:-$(touch M)}", "touch M"),
+        ("x=$(touch M) ls", "touch M"),
+        ("cat <<EOF\n$(touch M)\nEOF", "touch M"),
+        ("cat <<EOF\nx\nEOF\ntouch M", "touch M"),
+        ("ls 2> M", "2> M"),
+        ("ls &> M", "&> M"),
+        ("ls >&M", ">&M"),
+        ("{ ls; } > M", "> M"),
+        ("> M", "> M"),
+        ("ls | xargs touch", "touch"),
+        ("ls | xargs -I{} touch {}", "touch {}"),
+        ("timeout 5 touch M", "touch M"),
+        ("env touch M", "touch M"),
+        ("env A=1 ls", "env A=1 ls"),
+        ("PATH=. ls", "PATH=. ls"),
+        ("LD_PRELOAD=./x.so git log", "LD_PRELOAD=./x.so git log"),
+        ("PATH=.; ls", "PATH=."),
+        ("sh -c 'touch M'", "touch M"),
+        ("bash -c 'ls; touch M'", "touch M"),
+        ("sh -c 'ls > M'", "> M"),
+        ("eval 'touch M'", "touch M"),
+        ("eval \"$x\"", "eval \"$x\""),
+        ("find . -exec touch M \\;", "find . -exec touch M"),
+        ("$x", "$x"),
+        ("git -c core.pager=x log", "git -c core.pager=x log"),
+        ("git logs", "git logs"),
+        ("./git log", "./git log"),
+        ("'git log'", "'git log'"),
+        ("echox", "echox"),
+        ("ls 'unclosed", "not closed"),
+        ("x='a[$(touch M)]'; echo $((x))", "evaluates"),
+    ];
+    for (line, part) in asks {
+        let decision = policy.decide("bash", &Access::command(line));
+        assert_eq!(verdict(&decision), Ask, "{line:?}: {decision:?}");
+        let reason = decision.reason().unwrap_or_default();
+        assert!(reason.contains(part), "{line:?}: {reason}");
+    }
+    let runs = [
+        "git log -n 1",
+        "git log",
+        "ls -l && echo done",
+        "echo \"a; b && c > d\"",
+        "ls 2>/dev/null",
+        "git log 2>&1",
+        "git log --output=x",
+        "git --no-pager log -n 1",
+        "git log | head -5",
+        "git log & ls",
+        "f() { ls; }; f",
+        "timeout 5 git log",
+        "command git log",
+        "nohup git log",
+        "sh -c 'git log; ls'",
+        "bash -lc 'git log'",
+        "eval git log",
+        "ls | xargs git log",
+        "echo $x $(ls) `ls`",
+        "for f in *; do echo $f; done",
+        "LC_ALL=C ls",
+        "x=1; echo $x",
+        "echo x > /dev/null",
+        "cat <<EOF\n$(ls)\nEOF",
+    ];
+    for line in runs {
+        assert_eq!(
+            policy.decide("bash", &Access::command(line)),
+            Decision::Allow,
+            "{line:?}"
+        );
+    }
+}
+
+#[test]
+fn a_denied_command_is_found_in_every_spelling() {
+    for (mode, allow) in [
+        (Mode::Default, &["Bash"][..]),
+        (Mode::Default, &["Bash(*)"][..]),
+        (Mode::BypassPermissions, &[][..]),
+    ] {
+        let policy = policy(mode, &["Bash(git push *)"], &[], allow);
+        check_lines(
+            &policy,
+            &[
+                ("git push", Deny),
+                ("git push origin main", Deny),
+                ("A=1 git push", Deny),
+                ("env git push", Deny),
+                ("env -i A=1 git push", Deny),
+                ("env -u X git push", Deny),
+                ("command git push", Deny),
+                ("builtin command git push", Deny),
+                ("exec git push", Deny),
+                ("exec -a x git push", Deny),
+                ("timeout 5 git push", Deny),
+                ("timeout -s KILL -k 1 5 git push", Deny),
+                ("nice -n 5 git push", Deny),
+                ("nice -5 git push", Deny),
+                ("nohup git push", Deny),
+                ("stdbuf -oL git push", Deny),
+                ("stdbuf -o L git push", Deny),
+                ("time git push", Deny),
+                ("time -p git push", Deny),
+                ("\\time -p git push", Deny),
+                ("sudo git push", Deny),
+                ("sudo -u root git push", Deny),
+                ("sudo -n A=1 git push", Deny),
+                ("doas git push", Deny),
+                ("setsid git push", Deny),
+                ("ionice -c 3 git push", Deny),
+                ("taskset 1 git push", Deny),
+                ("flock lock git push", Deny),
+                ("busybox env git push", Deny),
+                ("watch git push", Deny),
+                ("watch -n 1 'ls; git push'", Deny),
+                ("sh -c 'git push'", Deny),
+                ("bash -lc \"git push\"", Deny),
+                ("dash -c 'git push'", Deny),
+                ("zsh -c 'git push'", Deny),
+                ("/bin/sh -c 'git push'", Deny),
+                ("sh -c \"sh -c 'git push'\"", Deny),
+                ("bash -o pipefail -ec 'git push'", Deny),
+                ("eval git push", Deny),
+                ("eval 'git push'", Deny),
+                ("eval \"eval git push\"", Deny),
+                ("trap 'git push' EXIT", Deny),
+                ("git -C . push", Deny),
+                ("git -C \"$d\" push", Deny),
+                ("git --no-pager push", Deny),
+                ("git -c a.b=c push", Deny),
+                ("git --git-dir=x --work-tree y push", Deny),
+                ("g\\it push", Deny),
+                ("\"git\" push", Deny),
+                ("g''i\"t\" push", Deny),
+                ("git 'push'", Deny),
+                ("git pu\\sh", Deny),
+                ("git  \\\n push", Deny),
+                ("/usr/bin/git push", Deny),
+                ("./git push", Deny),
+                ("GIT push", Deny),
+                ("find . -maxdepth 0 -exec git push \\;", Deny),
+                ("find . -execdir git push {} +", Deny),
+                ("find . -ok git push \\;", Deny),
+                ("fd -x git push", Deny),
+                ("echo x | xargs git push", Deny),
+                ("xargs -n 1 -I{} git push {} < f", Deny),
+                ("ls; git push", Deny),
+                ("ls && git push", Deny),
+                ("ls | git push", Deny),
+                ("ls & git push", Deny),
+                ("(git push)", Deny),
+                ("{ git push; }", Deny),
+                ("if ls; then git push; fi", Deny),
+                ("while git push; do ls; done", Deny),
+                ("for i in 1; do git push; done", Deny),
+                ("case a in a) git push;; esac", Deny),
+                ("f() { git push; }; f", Deny),
+                ("function f { git push; }; f", Deny),
+                ("echo $(git push)", Deny),
+                ("echo `git push`", Deny),
+                ("echo \"$(git push)\"", Deny),
+                ("cat <(git push)", Deny),
+                ("cat <<EOF\n$(git push)\nEOF", Deny),
+                ("cat <<'EOF'\n$(git push)\nEOF", Allow),
+                ("x=$(git push)", Deny),
+                ("! git push", Deny),
+                ("git push > log 2>&1", Deny),
+                ("git push --force", Deny),
+                // The real program cannot be known.
+                ("echo push | xargs git", Ask),
+                ("echo push | xargs -I X git X", Ask),
+                ("echo git | xargs -I X X push", Ask),
+                ("git $x", Ask),
+                ("git \"$x\"", Ask),
+                ("git p$x", Ask),
+                ("git {push,log}", Ask),
+                ("git pu?h", Ask),
+                ("git $(echo push)", Ask),
+                ("git $'\\x70ush'", Ask),
+                ("$x", Ask),
+                ("$x push", Ask),
+                ("$(echo git) push", Ask),
+                ("g$x push", Ask),
+                ("{git,push}", Ask),
+                ("gi? push", Ask),
+                ("eval \"$x\"", Ask),
+                ("eval $x push", Ask),
+                ("sh -c \"$x\"", Ask),
+                ("sh -c \"git $x\"", Ask),
+                ("echo git push | sh", Ask),
+                ("bash script.sh", Ask),
+                ("bash < script.sh", Ask),
+                ("source script.sh", Ask),
+                (". script.sh", Ask),
+                ("env -S 'git push'", Ask),
+                ("env $x git push", Ask),
+                ("timeout $x git push", Ask),
+                ("timeout --what 5 git push", Ask),
+                ("sudo -i git push", Ask),
+                ("git -c alias.p=push p", Ask),
+                ("git -c ALIAS.p=push p", Ask),
+                ("git -c \"$x\" p", Ask),
+                ("git --what push", Ask),
+                ("git submodule foreach 'git push'", Ask),
+                ("git bisect run git push", Ask),
+                ("git rebase -x 'git push'", Ask),
+                ("alias p='git push'\np", Ask),
+                ("parallel git ::: push", Ask),
+                ("ssh localhost git push", Ask),
+                ("su -c 'git push'", Ask),
+                ("script -c 'git push'", Ask),
+                ("find . $x git push \\;", Ask),
+                ("git push 'unclosed", Ask),
+                ("trap \"$x\" EXIT", Ask),
+                ("f() { git \"$@\"; }; f push", Ask),
+                ("cmd=push; git $cmd", Ask),
+                ("[[ -f x && git push ]]", Ask),
+                ("x='a[$(git push)]'; echo $((x))", Ask),
+                // Not it.
+                ("git log", Allow),
+                ("git pushx", Allow),
+                ("git log $x", Allow),
+                ("git log push", Allow),
+                ("echo git push", Allow),
+                ("echo 'git push'", Allow),
+                ("git commit -m 'git push'", Allow),
+                ("env", Allow),
+                ("ls | xargs git log", Allow),
+                ("make", Allow),
+                ("touch M > x", Allow),
+                ("git -C . log", Allow),
+                ("git --version", Allow),
+                ("sh -c 'git log'", Allow),
+                ("rm -rf $x", Allow),
+                ("for f in a b; do rm $f; done", Allow),
+            ],
+        );
+    }
+}
+
+#[test]
+fn rules_and_modes_have_an_order() {
+    let all = ["Bash(touch *)"];
+    let line = Access::command("touch M");
+    let table = [
+        // Deny beats ask beats allow, in every mode.
+        (Mode::Default, &all[..], &all[..], &all[..], Deny),
+        (Mode::AcceptEdits, &all, &[], &all, Deny),
+        (Mode::Plan, &all, &[], &all, Deny),
+        (Mode::DontAsk, &all, &[], &all, Deny),
+        (Mode::BypassPermissions, &all, &[], &[], Deny),
+        (Mode::Default, &[], &all, &all, Ask),
+        (Mode::AcceptEdits, &[], &all, &all, Ask),
+        (Mode::DontAsk, &[], &all, &all, Deny),
+        (Mode::BypassPermissions, &[], &all, &[], Allow),
+        (Mode::Default, &[], &[], &all, Allow),
+        (Mode::AcceptEdits, &[], &[], &all, Allow),
+        (Mode::DontAsk, &[], &[], &all, Allow),
+        (Mode::Plan, &[], &[], &all, Deny),
+        // No rule.
+        (Mode::Default, &[], &[], &[], Ask),
+        (Mode::AcceptEdits, &[], &[], &[], Ask),
+        (Mode::Plan, &[], &[], &[], Deny),
+        (Mode::DontAsk, &[], &[], &[], Deny),
+        (Mode::BypassPermissions, &[], &[], &[], Allow),
+    ];
+    for (mode, deny, ask, allow, expected) in table {
+        let decision = policy(mode, deny, ask, allow).decide("bash", &line);
+        assert_eq!(
+            verdict(&decision),
+            expected,
+            "{mode} {deny:?} {ask:?} {allow:?}: {decision:?}"
+        );
+        assert_ne!(decision.reason(), Some(""));
+    }
+    let read = Access::command("git status");
+    for mode in Mode::ALL {
+        assert_eq!(
+            policy(mode, &[], &[], &[]).decide("bash", &read),
+            Decision::Allow,
+            "{mode}"
+        );
+        let denied = policy(mode, &["Bash(git *)"], &[], &[]).decide("bash", &read);
+        assert_eq!(verdict(&denied), Deny, "{mode}");
+    }
+}
+
+#[test]
+fn a_doubt_about_a_deny_is_no_allow_in_any_mode() {
+    let line = Access::command("git $x");
+    let table = [
+        (Mode::Default, Ask),
+        (Mode::AcceptEdits, Ask),
+        (Mode::Plan, Deny),
+        (Mode::DontAsk, Deny),
+        (Mode::BypassPermissions, Ask),
+    ];
+    for (mode, expected) in table {
+        let decision = policy(mode, &["Bash(git push *)"], &[], &["Bash"]).decide("bash", &line);
+        assert_eq!(verdict(&decision), expected, "{mode}: {decision:?}");
+    }
+}
+
+#[test]
+fn edits_are_judged_by_path_and_mode() {
+    let edit = |path: &str| Access::read_only().reading(path).writing(path);
+    let table = [
+        (Mode::Default, &[][..], "src/a.rs", Ask),
+        (Mode::AcceptEdits, &[], "src/a.rs", Allow),
+        (Mode::Plan, &[], "src/a.rs", Deny),
+        (Mode::DontAsk, &[], "src/a.rs", Deny),
+        (Mode::BypassPermissions, &[], "src/a.rs", Allow),
+        (Mode::Default, &["Edit(src/**)"], "src/a.rs", Allow),
+        (Mode::Default, &["Write(src/**)"], "src/a.rs", Allow),
+        (Mode::Default, &["Edit"], "src/a.rs", Allow),
+        (Mode::Default, &["Edit(src/**)"], "docs/a.md", Ask),
+        (Mode::Default, &["Edit(src/**)"], "src/../docs/a.md", Ask),
+        (Mode::Default, &["Edit(src/**)"], "/etc/src/a.rs", Ask),
+        (Mode::Default, &["Read"], "src/a.rs", Ask),
+        (Mode::Default, &["Bash"], "src/a.rs", Ask),
+        (Mode::Plan, &["Edit"], "src/a.rs", Deny),
+    ];
+    for tool in ["edit", "write", "apply_patch"] {
+        for (mode, allow, path, expected) in table {
+            let decision = policy(mode, &[], &[], allow).decide(tool, &edit(path));
+            assert_eq!(
+                verdict(&decision),
+                expected,
+                "{tool} {mode} {allow:?} {path}: {decision:?}"
+            );
+        }
+    }
+    let both = edit("src/a.rs").writing("docs/b.md");
+    let partly = policy(Mode::Default, &[], &[], &["Edit(src/**)"]).decide("apply_patch", &both);
+    assert_eq!(
+        partly.reason(),
+        Some("writing `docs/b.md` is not covered by an allow rule")
+    );
+    let denied = policy(Mode::AcceptEdits, &["Edit(docs/**)"], &[], &[]);
+    assert_eq!(verdict(&denied.decide("apply_patch", &both)), Deny);
+}
+
+#[test]
+fn denied_paths_are_found_wherever_they_stand() {
+    let policy = policy(
+        Mode::BypassPermissions,
+        &["Read(./secrets/**)", "Edit(.env)"],
+        &[],
+        &[],
+    );
+    let read = |path: &str| verdict(&policy.decide("read", &Access::read_only().reading(path)));
+    assert_eq!(read("secrets/key"), Deny);
+    assert_eq!(read("/home/u/p/secrets/a/key"), Deny);
+    assert_eq!(read("src/../secrets/key"), Deny);
+    assert_eq!(read("src/key"), Allow);
+    let grep = Access::read_only().reading("src").reading("secrets/key");
+    assert_eq!(verdict(&policy.decide("grep", &grep)), Deny);
+    let write = Access::effectful().writing("/home/u/p/.env");
+    assert_eq!(verdict(&policy.decide("write", &write)), Deny);
+    check_lines(
+        &policy,
+        &[
+            ("cat secrets/key", Deny),
+            ("cat ./secrets/key | head", Deny),
+            ("cat < secrets/key", Deny),
+            ("grep --file=secrets/key x", Deny),
+            ("env cat secrets/key", Deny),
+            ("echo x > .env", Deny),
+            ("echo x >> sub/.env", Deny),
+            ("cat .env", Allow),
+            ("cat README.md", Allow),
+            ("echo x > out", Allow),
+        ],
+    );
+}
+
+#[test]
+fn anchored_rules_cover_absolute_paths() {
+    use std::path::Path;
+    let policy = policy(
+        Mode::Default,
+        &["Edit(.git/**)"],
+        &[],
+        &["Edit(src/**)", "Bash(ls *)"],
+    )
+    .anchored(Path::new("/w/p"), None);
+    let edit = |path: &str| verdict(&policy.decide("edit", &Access::effectful().writing(path)));
+    assert_eq!(edit("/w/p/src/a.rs"), Allow);
+    assert_eq!(edit("/w/p/src/../x"), Ask);
+    assert_eq!(edit("/w/q/src/a.rs"), Ask);
+    assert_eq!(edit("/w/p/.git/config"), Deny);
+    assert_eq!(edit("/w/q/.git/config"), Ask);
+}
+
+#[test]
+fn hosts_need_a_rule_even_for_reading() {
+    let fetch = |host: &str| Access::read_only().host(host);
+    let table = [
+        (&[][..], &[][..], "example.com", Ask),
+        (&[], &["WebFetch"], "example.com", Allow),
+        (&[], &["WebFetch(domain:example.com)"], "example.com", Allow),
+        (
+            &[],
+            &["WebFetch(domain:example.com)"],
+            "EXAMPLE.com.",
+            Allow,
+        ),
+        (
+            &[],
+            &["WebFetch(domain:example.com)"],
+            "example.com:443",
+            Allow,
+        ),
+        (&[], &["WebFetch(domain:example.com)"], "a.example.com", Ask),
+        (
+            &[],
+            &["WebFetch(domain:example.com)"],
+            "badexample.com",
+            Ask,
+        ),
+        (
+            &[],
+            &["WebFetch(domain:*.example.com)"],
+            "a.example.com",
+            Allow,
+        ),
+        (&[], &["WebFetch(domain:*.example.com)"], "example.com", Ask),
+        (
+            &["WebFetch(domain:example.com)"],
+            &["WebFetch"],
+            "example.com",
+            Deny,
+        ),
+        (
+            &["WebFetch(domain:example.com)"],
+            &["WebFetch"],
+            "example.org",
+            Allow,
+        ),
+    ];
+    for (deny, allow, host, expected) in table {
+        let decision = policy(Mode::Default, deny, &[], allow).decide("web_fetch", &fetch(host));
+        assert_eq!(
+            verdict(&decision),
+            expected,
+            "{deny:?} {allow:?} {host}: {decision:?}"
+        );
+    }
+}
+
+#[test]
+fn tools_without_touches_are_judged_by_name_and_effect() {
+    let tool = "mcp__git__push";
+    let table = [
+        (Access::read_only(), &[][..], &[][..], Allow),
+        (Access::idempotent(), &[], &[], Ask),
+        (Access::effectful(), &[], &[], Ask),
+        (Access::effectful(), &[], &["mcp__git__push"], Allow),
+        (Access::effectful(), &[], &["mcp__git"], Allow),
+        (Access::effectful(), &[], &["mcp__git__*"], Allow),
+        (Access::effectful(), &[], &["mcp__git__pull"], Ask),
+        (Access::effectful(), &[], &["Bash", "Edit", "WebFetch"], Ask),
+        (Access::read_only(), &["mcp__git"], &[], Deny),
+        (
+            Access::effectful(),
+            &["MCP__GIT__PUSH"],
+            &["mcp__git"],
+            Deny,
+        ),
+        // A specifier that cannot be compared with the call does not let it pass.
+        (
+            Access::read_only(),
+            &["mcp__git__push(main)"],
+            &["mcp__git"],
+            Ask,
+        ),
+        (Access::effectful(), &[], &["mcp__git__push(main)"], Ask),
+    ];
+    for (access, deny, allow, expected) in table {
+        let decision = policy(Mode::Default, deny, &[], allow).decide(tool, &access);
+        assert_eq!(
+            verdict(&decision),
+            expected,
+            "{access:?} {deny:?} {allow:?}: {decision:?}"
+        );
+    }
+}
+
+#[test]
+fn a_statement_of_effect_is_not_believed_over_the_line() {
+    let lying = Access {
+        effect: AccessEffect::ReadOnly,
+        touches: vec![Touch::Command("touch M".to_owned())],
+    };
+    assert_eq!(verdict(&Policy::default().decide("bash", &lying)), Ask);
+    let plan = policy(Mode::Plan, &[], &[], &["Bash"]);
+    assert_eq!(verdict(&plan.decide("bash", &lying)), Deny);
+}
+
+#[test]
+fn allow_rules_match_words_and_no_more() {
+    let table = [
+        ("Bash(git log)", "git log", Allow),
+        ("Bash(git log)", "git log -n 1", Allow), // proven, needs no rule
+        ("Bash(make test)", "make test", Allow),
+        ("Bash(make test)", "make 'test'", Allow),
+        ("Bash(make test)", "make test all", Ask),
+        ("Bash(make test)", "make", Ask),
+        ("Bash(make test)", "make test > out", Ask),
+        ("Bash(make test)", "cd src && make test", Allow),
+        ("Bash(npm run:*)", "npm run build -- -x", Allow),
+        ("Bash(npm run:*)", "npm run", Allow),
+        ("Bash(npm run:*)", "npm runner", Ask),
+        ("Bash(npm run *)", "npm run build", Allow),
+        ("Bash(npm * test)", "npm -s test", Allow),
+        ("Bash(npm * test)", "npm -s test; rm x", Ask),
+        ("Bash(make*)", "make x", Allow),
+        ("Bash(make*)", "makefoo", Allow),
+        ("bash(make *)", "make x", Allow),
+        ("Bash(make *)", "make $x \"$(ls)\"", Allow),
+        ("Bash(make a)", "make $x", Ask),
+        (
+            "Bash(RUST_LOG=debug cargo test *)",
+            "RUST_LOG=debug cargo test x",
+            Allow,
+        ),
+        (
+            "Bash(RUST_LOG=debug cargo test *)",
+            "RUST_LOG=info cargo test x",
+            Ask,
+        ),
+        ("Bash(cargo test *)", "RUST_LOG=debug cargo test x", Ask),
+        // A rule about a wrapper covers what it names, not whatever is wrapped.
+        ("Bash(sudo apt *)", "sudo apt update", Allow),
+        ("Bash(sudo *)", "sudo apt update", Ask),
+        ("Bash(apt *)", "sudo apt update", Ask),
+        ("Bash(timeout *)", "timeout 5 rm x", Ask),
+        ("Bash(rm x)", "timeout 5 rm x", Allow),
+        ("Bash(xargs rm *)", "ls | xargs rm -f", Allow),
+        ("Bash(xargs *)", "ls | xargs rm -f", Ask),
+        ("Bash(find *)", "find . -name x -delete", Allow),
+        ("Bash(find *)", "find . -exec rm {} \\;", Ask),
+        ("Bash(bash *)", "bash -c 'rm x'", Ask),
+        ("Bash(bash *)", "bash script.sh", Allow),
+        ("Bash(bash -c 'rm x')", "bash -c 'rm x'", Allow),
+        (
+            "Bash(bash -c 'rm x > y')",
+            "bash -c 'rm x > y' && ls",
+            Allow,
+        ),
+        ("Bash(source env/activate)", "source env/activate", Allow),
+        ("Bash(source env/activate)", "source other", Ask),
+        // A rule without a star may be a whole line, as it stands.
+        ("Bash(echo x > out)", "echo x > out", Allow),
+        ("Bash(echo x > out)", "echo x > out2", Ask),
+        ("Bash(touch a; rm b)", "touch a; rm b", Allow),
+        ("Bash(touch a; rm b)", "touch 'a;' rm b", Ask),
+        ("Bash(rm $x)", "rm $x", Allow),
+        ("Bash(rm $x)", "rm '$x'", Ask),
+        ("Bash(rm \\*.txt)", "rm *.txt", Allow),
+        ("Bash(rm \\*.txt)", "rm a.txt", Ask),
+        ("Bash(echo 'unclosed)", "echo 'unclosed", Allow),
+        ("Bash(echo 'unclosed)", "echo 'unclosed x", Ask),
+        ("Bash", "anything > goes; 'even this", Allow),
+        ("Bash(*)", "anything > goes; 'even this", Allow),
+        ("Read", "touch M", Ask),
+    ];
+    let wrong: Vec<_> = table
+        .into_iter()
+        .map(|(rule, line, expected)| {
+            let policy = policy(Mode::Default, &[], &[], &[rule]);
+            let decision = policy.decide("bash", &Access::command(line));
+            (rule, line, expected, decision)
+        })
+        .filter(|(_, _, expected, decision)| verdict(decision) != *expected)
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn always_allows_this_call_and_no_other() {
+    let lines = [
+        "touch 1.txt",
+        "touch *.txt",
+        "touch \\*",
+        "echo x > out",
+        "rm $x",
+        "npm run:*",
+        "a; b && c",
+        "printf 'a\nb'",
+        "echo (unclosed",
+        "  touch x  ",
+        "echo $(touch M) \"`x`\"",
+        "git commit -m \"$(cat <<'EOF'\nfix: (a) b\nEOF\n)\"",
+    ];
+    for line in lines {
+        let access = Access::command(line);
+        let rule = Policy::default().allow_always_rule("bash", &access);
+        let Some(rule) = rule else {
+            panic!("no rule for {line:?}");
+        };
+        assert_eq!(rule.to_string().parse::<Rule>().as_ref(), Ok(&rule));
+        let policy = Policy {
+            allow: vec![rule],
+            ..Policy::default()
+        };
+        assert_eq!(policy.decide("bash", &access), Decision::Allow, "{line:?}");
+        for other in [
+            "rm 1.txt",
+            "touch 2.txt",
+            "touch a.txt",
+            "rm y",
+            "npm run x",
+            "c",
+        ] {
+            let decision = policy.decide("bash", &Access::command(other));
+            assert_eq!(verdict(&decision), Ask, "{line:?} must not allow {other:?}");
+        }
+    }
+}
+
+#[test]
+fn always_is_offered_only_where_a_rule_can_say_it() {
+    let rule = |tool: &str, access: &Access| {
+        Policy::default()
+            .allow_always_rule(tool, access)
+            .map(|rule| rule.to_string())
+    };
+    let table = [
+        (
+            "bash",
+            Access::command("touch 1.txt"),
+            Some("Bash(touch 1.txt)"),
+        ),
+        (
+            "edit",
+            Access::effectful().writing("/w/a*b"),
+            Some("Edit(/w/a\\*b)"),
+        ),
+        ("edit", Access::effectful().writing("a"), None),
+        (
+            "fetch",
+            Access::read_only().host("a.b"),
+            Some("WebFetch(domain:a.b)"),
+        ),
+        ("mcp__a__b", Access::effectful(), None),
+        (
+            "patch",
+            Access::effectful().writing("/a").writing("/b"),
+            None,
+        ),
+    ];
+    for (tool, access, expected) in table {
+        assert_eq!(rule(tool, &access).as_deref(), expected, "{tool}");
+    }
+}
+
+#[test]
+fn a_refusal_names_its_rule() {
+    let policy = policy(
+        Mode::Default,
+        &["Bash(git push *)"],
+        &["Bash(cargo publish *)"],
+        &["Bash"],
+    );
+    let reason = |line: &str| {
+        policy
+            .decide("bash", &Access::command(line))
+            .reason()
+            .map(str::to_owned)
+    };
+    assert_eq!(
+        reason("ls; env git push x").as_deref(),
+        Some("`git push x` is denied by the rule Bash(git push *)")
+    );
+    assert_eq!(
+        reason("cargo publish").as_deref(),
+        Some("the rule Bash(cargo publish *) asks about `cargo publish`")
+    );
+    let long = format!("git push {}\u{1b}[31m", "x".repeat(1000));
+    let reason = reason(&long).unwrap_or_default();
+    assert!(reason.len() < 400 && !reason.contains('\u{1b}'), "{reason}");
+}

@@ -245,6 +245,7 @@ fn content(content: &[Content]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::interactive::paint;
 
     fn call(name: &str, input: &str) -> ToolUse {
         ToolUse {
@@ -256,14 +257,10 @@ mod tests {
     }
 
     fn shown(outs: &[Out]) -> String {
-        let lines: Vec<_> = outs
-            .iter()
-            .map(|out| match out {
-                Out::Text(text) => text.clone(),
-                Out::Line(line) => line.plain(),
-            })
-            .collect();
-        lines.join("\n")
+        paint::shown(outs).join(
+            "
+",
+        )
     }
 
     #[test]

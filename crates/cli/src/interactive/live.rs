@@ -123,7 +123,13 @@ fn status(view: &View, controls: &Controls, begun: Instant, now: Instant, column
     };
     let fixed = text::width(spinner) + 1 + text::width(&since) + text::width(&end);
     let room = columns.saturating_sub(fixed);
-    let what = text::cut(&what, room);
+    // A long command leaves half of the row to the newest of its output.
+    let most = if detail.is_empty() {
+        room
+    } else {
+        room.div_ceil(2)
+    };
+    let what = text::cut(&what, most);
     let left = room.saturating_sub(text::width(&what));
     let mut line = Line::new(Style::Accent, spinner)
         .and(Style::Plain, format!(" {what}"))

@@ -13,6 +13,7 @@ mod editor;
 mod keys;
 mod live;
 mod paint;
+mod reader;
 mod recap;
 mod screen;
 mod terminal;

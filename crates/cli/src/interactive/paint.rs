@@ -87,6 +87,7 @@ impl Line {
     }
 
     /// The text alone.
+    #[cfg(test)]
     pub(crate) fn plain(&self) -> String {
         self.0.iter().map(|(_, text)| text.as_str()).collect()
     }
@@ -122,6 +123,17 @@ pub(crate) const fn gap() -> Out {
 /// A line of one style.
 pub(crate) fn line(style: Style, text: impl Into<String>) -> Out {
     Out::Line(Line::new(style, text))
+}
+
+/// The texts alone.
+#[cfg(test)]
+pub(crate) fn shown(outs: &[Out]) -> Vec<String> {
+    outs.iter()
+        .map(|out| match out {
+            Out::Text(text) => text.clone(),
+            Out::Line(line) => line.plain(),
+        })
+        .collect()
 }
 
 #[cfg(test)]

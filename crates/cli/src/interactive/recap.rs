@@ -77,16 +77,13 @@ mod tests {
     use tooloop::{AssistantMessage, ContentBlock, Entry};
 
     use super::*;
+    use crate::interactive::paint;
 
     fn shown(outs: &[Out]) -> String {
-        let lines: Vec<_> = outs
-            .iter()
-            .map(|out| match out {
-                Out::Text(text) => text.clone(),
-                Out::Line(line) => line.plain(),
-            })
-            .collect();
-        lines.join("\n")
+        paint::shown(outs).join(
+            "
+",
+        )
     }
 
     #[test]

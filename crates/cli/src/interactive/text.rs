@@ -199,6 +199,30 @@ pub(crate) fn cut_front(text: &str, columns: usize) -> String {
     format!("…{kept}")
 }
 
+/// The lines of a text, broken at blanks where they are longer than `columns`. A longer word keeps
+/// its length.
+pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let mut row = String::new();
+        let mut used = 0;
+        for word in line.split(' ') {
+            let wide = width(word);
+            if used > 0 && used + 1 + wide > columns {
+                lines.push(std::mem::take(&mut row));
+                used = 0;
+            } else if !row.is_empty() || used > 0 {
+                row.push(' ');
+                used += 1;
+            }
+            row.push_str(word);
+            used += wide;
+        }
+        lines.push(row);
+    }
+    lines
+}
+
 /// At most `most` bytes of a text, at a character's border.
 pub(crate) fn head(text: &str, most: usize) -> &str {
     text.get(..text.floor_char_boundary(most)).unwrap_or(text)
@@ -299,6 +323,15 @@ mod tests {
         assert_eq!(cut_front("日本語", 5), "…本語");
         assert_eq!(cut_front("日本語", 4), "…語");
         assert_eq!(cut_front("abcdef", 4), "…def");
+    }
+
+    #[test]
+    fn lines_are_broken_at_blanks() {
+        let lines = wrap("one two three\n\n日本 語 overlongword x", 7);
+        assert_eq!(
+            lines,
+            ["one two", "three", "", "日本 語", "overlongword", "x"]
+        );
     }
 
     #[test]

@@ -5,8 +5,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossterm::event::EventStream;
-use futures_util::StreamExt;
 use tokio::task::JoinHandle;
 use tooloop::{Event, Session, SessionError, TurnReport};
 
@@ -15,6 +13,7 @@ use super::controls::{Controls, Do};
 use super::keys;
 use super::live::{self, SPIN};
 use super::paint::{Out, Style};
+use super::reader::Reader;
 use super::screen::Screen;
 use super::terminal::{Faults, Terminal};
 use super::view::View;
@@ -73,7 +72,7 @@ impl Turn<'_> {
             prefix: String::new(),
         };
         let mut events = session.events();
-        let mut keys = EventStream::new();
+        let mut keys = Reader::start()?;
         let mut turn = std::pin::pin!(session.prompt(prompt));
         let mut report = None;
         let mut told = false;
@@ -126,10 +125,14 @@ impl Turn<'_> {
             shown.take(&Event::TurnEnded(Arc::new(report.clone())), questions);
         }
         shown.faults(faults);
-        drop(keys);
-        // The reader of keys may have been told to wake up when it was not asleep; that must not
-        // reach the next one.
-        drop(crossterm::event::poll(Duration::ZERO));
+        for key in keys.end().await {
+            let now = Instant::now();
+            let todo = keys::action(key).and_then(|action| shown.controls.act(action, now));
+            // What was said now stays unsent; the rest came too late.
+            if todo == Some(Do::Leave) {
+                leave = Some(Status::Interrupted);
+            }
+        }
         let interrupted = shown.controls.is_interrupted();
         let last = shown.finish();
         let written = match join_now(writing).await {

@@ -219,8 +219,11 @@ impl View {
             Event::Warning(words) => self.note(Style::Notice, words, &mut outs),
             Event::TurnEnded(report) => {
                 self.forget_text();
-                self.part(&mut outs);
-                outs.extend(words::summary(report));
+                outs.push(gap());
+                if let Some((style, words)) = words::end(&report.end) {
+                    outs.extend(self.lines(style, &words));
+                }
+                outs.push(line(Style::Dim, words::took(report)));
                 self.last = Last::Block;
             }
             Event::Lagged { missed } => {
@@ -233,23 +236,22 @@ impl View {
 
     /// Shows what somebody says to the running turn.
     pub(crate) fn said(&mut self, text: &str) -> Vec<Out> {
-        let mut outs = Vec::new();
-        self.part(&mut outs);
-        outs.extend(prompt(text));
+        self.forget_text();
         self.last = Last::Start;
+        let mut outs = vec![gap()];
+        outs.extend(prompt(text));
         outs
     }
 
     /// Shows a remark about the call whose heading stands last, or about nothing else.
     pub(crate) fn remark(&mut self, style: Style, words: &str) -> Vec<Out> {
+        let mut outs = Vec::new();
         self.forget_text();
         if self.last == Last::Text {
-            self.last = Last::Block;
+            self.part(&mut outs);
         }
-        text::clean(words)
-            .lines()
-            .map(|one| line(style, format!("  {one}")))
-            .collect()
+        outs.extend(self.lines(style, words));
+        outs
     }
 
     fn turn_to(&mut self, doing: Doing, now: Instant) {
@@ -308,7 +310,7 @@ impl View {
         self.block = Some(kind);
         self.forget_text();
         // Text behind text is a part of its own.
-        if self.last == Last::Text {
+        if kind == Block::Text && self.last == Last::Text {
             self.last = Last::Block;
         }
         self.turn_to(doing, now);
@@ -356,8 +358,14 @@ impl View {
 
     fn note(&mut self, style: Style, words: &str, outs: &mut Vec<Out>) {
         self.part(outs);
-        let words = text::clean(words);
-        outs.extend(words.lines().map(|one| line(style, format!("  {one}"))));
+        outs.extend(self.lines(style, words));
+    }
+
+    fn lines(&self, style: Style, words: &str) -> impl Iterator<Item = Out> {
+        let columns = self.columns.saturating_sub(3).max(20);
+        text::wrap(&text::clean(words), columns)
+            .into_iter()
+            .map(move |one| line(style, format!("  {one}")))
     }
 
     fn recorded(&mut self, entry: &Entry, now: Instant, outs: &mut Vec<Out>) {

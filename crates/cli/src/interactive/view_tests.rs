@@ -378,6 +378,6 @@ fn what_a_person_should_know_is_told() {
     assert_eq!(
         bench.shown(),
         "\n  · cut by the output limit: asked to go on\n  · told that it repeats itself\n  The screen \
-         was too slow: 3 events are not shown.\n> one\n  two\n"
+         was too slow: 3 events are not shown.\n\n> one\n  two\n"
     );
 }

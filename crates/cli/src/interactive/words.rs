@@ -5,20 +5,6 @@ use tooloop::{During, TurnEnd, TurnReport, Usage};
 use super::paint::{Line, Out, Style, line};
 use super::text;
 
-/// What a turn came to: its end if that was not the plain one, and what it took.
-pub(crate) fn summary(report: &TurnReport) -> Vec<Out> {
-    let mut outs = Vec::new();
-    if let Some((style, words)) = end(&report.end) {
-        outs.extend(
-            text::clean(&words)
-                .lines()
-                .map(|one| line(style, one.to_owned())),
-        );
-    }
-    outs.push(line(Style::Dim, took(report)));
-    outs
-}
-
 /// Why a turn ended, unless all is said.
 pub(crate) fn end(end: &TurnEnd) -> Option<(Style, String)> {
     Some(match end {
@@ -67,7 +53,8 @@ pub(crate) fn end(end: &TurnEnd) -> Option<(Style, String)> {
     })
 }
 
-fn took(report: &TurnReport) -> String {
+/// What a turn took.
+pub(crate) fn took(report: &TurnReport) -> String {
     let mut parts = vec![steps(report.steps)];
     if !report.usage.is_empty() {
         parts.push(tokens(report.usage));
@@ -164,6 +151,7 @@ mod tests {
     use tooloop::{ModelError, ModelErrorKind};
 
     use super::*;
+    use crate::interactive::paint::shown;
 
     fn report(end: TurnEnd, cost_usd: Option<f64>) -> TurnReport {
         TurnReport {
@@ -184,28 +172,21 @@ mod tests {
         }
     }
 
-    fn shown(outs: &[Out]) -> Vec<String> {
-        outs.iter()
-            .map(|out| match out {
-                Out::Text(text) => text.clone(),
-                Out::Line(line) => line.plain(),
-            })
-            .collect()
-    }
-
     #[test]
-    fn a_plain_end_is_one_line() {
+    fn a_plain_end_needs_no_words() {
+        assert_eq!(end(&TurnEnd::Completed), None);
         assert_eq!(
-            shown(&summary(&report(TurnEnd::Completed, Some(0.0123)))),
-            ["  3 steps · 12.3k in (10.0k from cache), 678 out · $0.0123 · 12 s"]
+            took(&report(TurnEnd::Completed, Some(0.0123))),
+            "  3 steps · 12.3k in (10.0k from cache), 678 out · $0.0123 · 12 s"
         );
+        assert!(!took(&report(TurnEnd::Completed, None)).contains('$'));
     }
 
     #[test]
     fn every_other_end_has_words() {
         let error = ModelError {
             retry_after: Some(Duration::from_secs(90)),
-            ..ModelError::new(ModelErrorKind::RateLimited, "slow\u{1b}[2J down.")
+            ..ModelError::new(ModelErrorKind::RateLimited, "slow down.")
         };
         let ends = [
             (TurnEnd::MaxTurns { limit: 5 }, "limit of 5 model calls"),
@@ -235,11 +216,9 @@ mod tests {
             (TurnEnd::Refused, "refused"),
             (TurnEnd::LoopDetected { times: 6 }, "6 times in a row"),
         ];
-        for (end, words) in ends {
-            let shown = shown(&summary(&report(end, None)));
-            assert_eq!(shown.len(), 2, "{shown:?}");
-            assert!(shown[0].contains(words), "{shown:?}");
-            assert!(!shown[1].contains('$'), "{shown:?}");
+        for (turn_end, words) in ends {
+            let (_, shown) = end(&turn_end).unwrap();
+            assert!(shown.contains(words), "{shown:?}");
         }
     }
 

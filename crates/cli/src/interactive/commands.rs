@@ -45,14 +45,8 @@ pub(crate) const KEYS: [(&str, &str); 8] = [
         "a new line; so do Ctrl-J and a \\ at the end of the line",
     ),
     ("Ctrl-R, Up", "what was typed before"),
-    (
-        "Enter",
-        "while it works: say something that it reads before its next step",
-    ),
-    (
-        "Tab",
-        "while it works: say something that it reads when it is done",
-    ),
+    ("Enter", "while it works: say something for its next step"),
+    ("Tab", "while it works: say something for when it is done"),
     ("Esc, Ctrl-C", "while it works: interrupt"),
     ("Ctrl-C twice", "leave"),
     (

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fs::{self, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -155,7 +155,8 @@ impl Editor {
 /// Opens the history for its owner alone.
 fn open_history(path: &Path) -> io::Result<FileBackedHistory> {
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(folder)?;
     }
     let mut options = OpenOptions::new();
     let file = options.create(true).append(true).mode(0o600).open(path)?;

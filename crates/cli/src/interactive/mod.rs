@@ -169,8 +169,9 @@ impl Front {
     }
 
     async fn say(&self, style: Style, words: &str) -> Result<(), Failure> {
-        let words = text::clean(words);
-        let lines: Vec<_> = words.lines().map(|one| line(style, one)).collect();
+        let columns = usize::from(Terminal::size().0);
+        let words = text::wrap(&text::clean(words), columns.saturating_sub(1).max(20));
+        let lines: Vec<_> = words.into_iter().map(|one| line(style, one)).collect();
         self.print(&lines).await
     }
 
@@ -228,7 +229,12 @@ impl Front {
                         continue;
                     }
                     Line::End => return Ok(Status::Done),
-                    Line::Stopped(status) => return Ok(status),
+                    Line::Stopped(status) => {
+                        // The cursor still stands in the line. If the terminal has gone away, so be
+                        // it.
+                        drop(self.print(&[gap()]).await);
+                        return Ok(status);
+                    }
                     Line::Failed(error) => return Err(self.broken(&error)),
                 },
             };
@@ -250,7 +256,13 @@ impl Front {
                         },
                     }
                 }
-                Typed::Command(command) => self.command(command).await?,
+                Typed::Command(command) => {
+                    let next = self.command(command).await?;
+                    if matches!(next, Next::Prompt { .. }) {
+                        self.print(&[gap()]).await?;
+                    }
+                    next
+                }
                 Typed::Unknown { name, meant } => {
                     let meant = meant.map_or_else(
                         || "/help lists them".into(),
@@ -326,14 +338,14 @@ impl Front {
                 self.print(&self.spent.lines(Some(session))).await?;
             }
             Command::Model(None) => {
-                let words = format!("  {} ({})", self.model, self.provider.name());
+                let words = format!("{} ({})", self.model, self.provider.name());
                 self.say(Style::Plain, &words).await?;
             }
             Command::Model(Some(name)) => {
                 self.model = name;
                 self.other_model = true;
                 self.apply_model().await?;
-                let words = format!("  {} writes from now on.", self.model);
+                let words = format!("{} writes from now on.", self.model);
                 self.say(Style::Plain, &words).await?;
             }
             Command::Clear => self.clear().await?,
@@ -362,8 +374,8 @@ impl Front {
             self.apply_model().await?;
         }
         let words = match hint {
-            Some(hint) => format!("  A new session. The old one can be resumed: {hint}"),
-            None => "  A new session.".into(),
+            Some(hint) => format!("A new session. The old one can be resumed:\n{hint}"),
+            None => "A new session.".into(),
         };
         self.say(Style::Dim, &words).await
     }

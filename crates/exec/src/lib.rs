@@ -39,6 +39,7 @@ mod platform;
 mod processes;
 mod pump;
 mod running;
+mod shared;
 mod shell;
 mod tree;
 

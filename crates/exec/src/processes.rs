@@ -12,10 +12,11 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
 
-use crate::keeper::{self, Request, Shared};
+use crate::keeper::{self, Request};
 use crate::output::Capture;
 use crate::platform::{Image, MARK, Script, Stage, Strings, above_standard, directory_script};
 use crate::running::{Parts, Running};
+use crate::shared::Shared;
 use crate::shell::{self, ORIGINAL_STARTUP};
 use crate::{Command, Outcome, StartError, tree};
 
@@ -62,6 +63,15 @@ impl Processes {
                 keeper: Mutex::new(Keeper::Idle(receiver)),
             }),
         })
+    }
+
+    /// Starts the thread and the guardian now, so that the first command does not wait for them.
+    /// Cheap; to be called where there is time, as while an answer is awaited.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub fn prepare(&self) -> io::Result<()> {
+        self.inner.ensure_keeper()
     }
 
     /// Runs a command to its end.
@@ -230,11 +240,6 @@ impl Processes {
     /// gone; blocks for a few milliseconds, or up to two seconds if the kernel is slow.
     pub fn end_all_now(&self) {
         end_all(&self.inner.shared, Duration::ZERO);
-    }
-
-    #[cfg(test)]
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.inner.shared
     }
 }
 

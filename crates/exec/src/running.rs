@@ -176,7 +176,7 @@ impl Running {
         let enough = sleep(self.command.pipe_grace);
         tokio::pin!(enough);
         let mut is_time_up = false;
-        while !pump.is_at_end() && !(is_time_up && pump.bytes_read() >= written) {
+        while !(pump.is_at_end() || is_time_up && pump.bytes_read() >= written) {
             tokio::select! {
                 biased;
                 () = &mut enough, if !is_time_up => is_time_up = true,

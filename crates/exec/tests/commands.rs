@@ -1,5 +1,7 @@
 //! Commands and what comes of them, with real shells.
 
+#![expect(clippy::expect_used, reason = "helpers of tests may panic")]
+
 mod support;
 
 use std::fs;
@@ -447,7 +449,7 @@ async fn no_descriptor_leaks_into_a_command() {
     let secret = folder.path().join("secret");
     fs::write(&secret, "secret").unwrap();
     // A descriptor that does not close itself, as a parent may have left it.
-    let leaked = rustix_like_leak(&secret);
+    let leaked = leak(&secret);
     let outcome = run("ls -l /proc/self/fd").await;
     let text = outcome.output.text();
     assert!(!text.contains("secret"), "{text}");
@@ -457,9 +459,11 @@ async fn no_descriptor_leaks_into_a_command() {
 }
 
 /// Opens a file without the flag that closes it in children.
-fn rustix_like_leak(path: &Path) -> fs::File {
+fn leak(path: &Path) -> fs::File {
     use std::os::fd::{FromRawFd, IntoRawFd};
-    let file = fs::File::open(path).unwrap().into_raw_fd();
+    let file = fs::File::open(path)
+        .expect("the file is there")
+        .into_raw_fd();
     // SAFETY: duplicating a descriptor; the copy is owned by what is returned.
     unsafe {
         let copy = libc::dup(file);

@@ -2,6 +2,8 @@
 //!
 //! One test only: what it does to its process would touch others in it.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
 mod support;
 
 use std::fs;

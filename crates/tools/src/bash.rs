@@ -1,4 +1,7 @@
 //! The shell.
+//!
+//! Says what became of a command in words for the model. How it is run is the business of
+//! `tooloop_exec`; whether it may run is not judged here.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -9,14 +12,17 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 use tokio::sync::watch;
 use tooloop_exec::{
-    Command, End, Environment, Outcome, OutputLimits, Processes, Progress, Shell, StartError,
-    signal_name,
+    Command, End, Environment, Leftover, Outcome, OutputLimits, Processes, Progress, Shell,
+    StartError, signal_name,
 };
-use tooloop_policy::Access;
+use tooloop_policy::{Access, AccessEffect, shell};
 use tooloop_tool::{Tool, ToolContext, ToolError, ToolOutput};
 
 /// The longest time that a call may ask for.
 const MAX_TIME_LIMIT: Duration = Duration::from_secs(600);
+
+/// How many leftover processes are named at most.
+const NAMED: usize = 10;
 
 /// Runs a command in a shell: a new one for each call, whose working directory is where the call
 /// before it left off.
@@ -133,14 +139,15 @@ impl Bash {
         let description = format!(
             "Runs a command in a new {} shell and returns its output and exit status. The working \
              directory persists between calls, variables do not. There is no terminal and no \
-             input. The time limit is {} s unless timeout_ms says otherwise.",
+             input. The time limit is {} s unless timeout_ms says otherwise. Long output is cut in \
+             the middle; the whole of it is then in a file that the result names.",
             settings
                 .shell
                 .path()
                 .file_name()
                 .unwrap_or_default()
                 .to_string_lossy(),
-            settings.time_limit.as_secs()
+            settings.time_limit.as_secs_f64()
         );
         Self {
             settings: Arc::new(settings),
@@ -158,34 +165,42 @@ impl Bash {
     /// Where this call starts, and a sentence if that is not where the last one ended.
     fn start_directory(&self, workspace: &Path) -> (PathBuf, Option<String>) {
         let wanted = self.directory().clone();
-        let Some(wanted) = wanted else {
-            return (workspace.to_owned(), None);
-        };
-        if wanted.is_dir() {
-            return (wanted, None);
+        match wanted {
+            None => (workspace.to_owned(), None),
+            Some(wanted) if wanted.is_dir() => (wanted, None),
+            Some(wanted) => {
+                let (alive, note) = self.leave(&wanted, workspace, "is gone");
+                (alive, Some(note))
+            }
         }
-        let alive = wanted
+    }
+
+    /// Moves from a directory that cannot be used to the nearest parent that can.
+    fn leave(&self, directory: &Path, workspace: &Path, why: &str) -> (PathBuf, String) {
+        let alive = directory
             .ancestors()
             .skip(1)
             .find(|parent| parent.is_dir() && self.may_stay(parent, workspace))
             .unwrap_or(workspace)
             .to_owned();
         let note = format!(
-            "(the working directory {} is gone; this ran in {})",
-            wanted.display(),
+            "(the working directory {} {why}; this ran in {})",
+            directory.display(),
             alive.display()
         );
         *self.directory() = Some(alive.clone());
-        (alive, Some(note))
+        (alive, note)
     }
 
+    /// Whether a directory is inside the workspace or one of the folders, links followed.
     fn may_stay(&self, directory: &Path, workspace: &Path) -> bool {
-        directory.starts_with(workspace)
-            || self
-                .settings
-                .folders
-                .iter()
-                .any(|folder| directory.starts_with(folder))
+        let Ok(directory) = directory.canonicalize() else {
+            return false;
+        };
+        std::iter::once(workspace)
+            .chain(self.settings.folders.iter().map(PathBuf::as_path))
+            .filter_map(|folder| folder.canonicalize().ok())
+            .any(|folder| directory.starts_with(folder))
     }
 
     /// Takes over the directory that the shell ended in. A sentence if it must not stay there.
@@ -196,7 +211,8 @@ impl Bash {
         workspace: &Path,
     ) -> Option<String> {
         let end = end.filter(|end| end != start)?;
-        if self.may_stay(&end, workspace) {
+        // One that its own command removed is noticed by the next call.
+        if !end.exists() || self.may_stay(&end, workspace) {
             *self.directory() = Some(end);
             return None;
         }
@@ -205,6 +221,42 @@ impl Bash {
             start.display(),
             end.display()
         ))
+    }
+
+    fn command(&self, input: &BashInput, start: &Path, context: &ToolContext) -> Command {
+        let settings = &self.settings;
+        let environment = Arc::clone(&settings.environment);
+        let mut command = Command::new(input.command.as_str(), start, environment);
+        command.shell = settings.shell.clone();
+        command.time_limit = input
+            .timeout_ms
+            .map_or(settings.time_limit, |limit| limit.0);
+        command.cancellation = context.cancellation.clone();
+        command.output.spool_folder = Some(settings.spool_folder.clone());
+        command.output.spool_bytes = settings.spool_bytes;
+        command
+    }
+
+    /// Runs a command, and shows the newest output to who watches.
+    async fn watched(
+        &self,
+        mut command: Command,
+        context: &ToolContext,
+    ) -> Result<Outcome, StartError> {
+        let (sender, mut progress) = watch::channel(Progress::default());
+        if context.progress.is_watched() {
+            command.progress = Some(sender);
+        }
+        let mut run = std::pin::pin!(self.settings.processes.run(command));
+        loop {
+            tokio::select! {
+                outcome = &mut run => return outcome,
+                Ok(()) = progress.changed() => {
+                    let newest = progress.borrow_and_update().tail.clone();
+                    context.progress.report(&newest);
+                }
+            }
+        }
     }
 }
 
@@ -220,42 +272,32 @@ impl Tool for Bash {
     }
 
     fn access(&self, input: &BashInput) -> Access {
-        Access::command(&input.command)
+        let mut access = Access::command(&input.command);
+        if access.effect == AccessEffect::ReadOnly && moves(&input.command) {
+            // The next call feels it: it must run once, and in its place.
+            access.effect = AccessEffect::Effectful;
+        }
+        access
     }
 
     async fn run(&self, input: BashInput, context: &ToolContext) -> Result<ToolOutput, ToolError> {
         let workspace = &context.working_directory;
-        let (start, mut note) = self.start_directory(workspace);
-        let settings = &self.settings;
-        let mut command = Command::new(
-            input.command,
-            start.clone(),
-            Arc::clone(&settings.environment),
-        );
-        command.shell = settings.shell.clone();
-        command.time_limit = input
-            .timeout_ms
-            .map_or(settings.time_limit, |limit| limit.0);
-        command.cancellation = context.cancellation.clone();
-        command.output.spool_folder = Some(settings.spool_folder.clone());
-        command.output.spool_bytes = settings.spool_bytes;
-        let (sender, mut progress) = watch::channel(Progress::default());
-        if context.progress.is_watched() {
-            command.progress = Some(sender);
+        let (mut start, mut note) = self.start_directory(workspace);
+        let command = self.command(&input, &start, context);
+        let mut ran = self.watched(command, context).await;
+        if let Err(StartError::Directory { .. }) = &ran
+            && start != *workspace
+        {
+            // It is there, yet it cannot be entered.
+            let (alive, why) = self.leave(&start, workspace, "cannot be entered any more");
+            let command = self.command(&input, &alive, context);
+            ran = self.watched(command, context).await;
+            (start, note) = (alive, Some(why));
         }
-        let mut run = std::pin::pin!(settings.processes.run(command));
-        let outcome = loop {
-            tokio::select! {
-                outcome = &mut run => break outcome.map_err(|error| not_started(&error))?,
-                Ok(()) = progress.changed() => {
-                    let newest = progress.borrow_and_update().tail.clone();
-                    context.progress.report(&newest);
-                }
-            }
-        };
+        let outcome = ran.map_err(|error| not_started(&error))?;
         let stays = self.keep_directory(&start, outcome.final_directory.clone(), workspace);
-        note = note.or(stays);
-        Ok(report(&outcome, note.as_deref()))
+        let notes: Vec<String> = note.into_iter().chain(stays).collect();
+        Ok(report(&outcome, &notes))
     }
 
     fn for_session(&self) -> Option<Self> {
@@ -275,50 +317,73 @@ fn not_started(error: &StartError) -> ToolError {
     })
 }
 
-fn report(outcome: &Outcome, note: Option<&str>) -> ToolOutput {
-    let output = outcome.output.text();
-    let mut text = if output.trim().is_empty() {
-        "(no output)".to_owned()
-    } else {
-        output
-    };
+/// Whether a line may leave its shell in another directory.
+fn moves(line: &str) -> bool {
+    shell::analyse(line)
+        .commands()
+        .iter()
+        .any(|command| matches!(command.program(), Some("cd" | "pushd" | "popd")))
+}
+
+fn report(outcome: &Outcome, notes: &[String]) -> ToolOutput {
+    let (end, is_error) = end(outcome.end);
+    let output = &outcome.output;
+    // Without what differs each time: times, process numbers, the path of the whole output.
+    let fingerprint = format!(
+        "{end}\n{}\n{}\n{}\n{}",
+        output.bytes, output.left_out, output.head, output.tail
+    );
+    let mut text = output.text();
+    if text.is_empty() {
+        text.push_str("(no output)");
+    }
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    let (end, is_error) = match outcome.end {
-        End::Exited(status) => (format!("exit status {status}"), status != 0),
-        End::Signaled(signal) => (
-            format!("killed by signal {signal} ({})", signal_name(signal)),
-            true,
-        ),
-        End::TimedOut { limit } => (
-            format!(
-                "timed out after {} s and was ended with all its processes",
-                limit.as_secs_f64()
-            ),
-            true,
-        ),
-        End::Cancelled => ("cancelled".into(), true),
-        End::Unknown => ("its exit status is not known".into(), true),
-    };
-    let mut extra = String::new();
+    for note in notes {
+        text.push_str(note);
+        text.push('\n');
+    }
     if !outcome.leftovers.is_empty() {
-        extra.push_str("\n(still running, to be ended with this session at the latest:");
-        for leftover in &outcome.leftovers {
-            extra.push_str(&format!(" {} ({})", leftover.pid, leftover.name));
-        }
-        extra.push(')');
+        text.push_str(&leftovers(&outcome.leftovers));
+        text.push('\n');
     }
-    if let Some(note) = note {
-        extra.push('\n');
-        extra.push_str(note);
-    }
-    let fingerprint = format!("{text}{end}");
     let seconds = outcome.duration.as_secs_f64();
-    text.push_str(&format!("({end}, {seconds:.1} s){extra}"));
+    text.push_str(&format!("({end}, {seconds:.1} s)"));
     ToolOutput {
         is_error,
         fingerprint: Some(fingerprint),
         ..ToolOutput::text(text)
     }
+}
+
+/// How it ended in words, and whether that is a failure.
+fn end(end: End) -> (String, bool) {
+    match end {
+        End::Exited(status) => (format!("exit status {status}"), status != 0),
+        End::Signaled(signal) => {
+            let name = signal_name(signal);
+            (format!("killed by signal {signal}, {name}"), true)
+        }
+        End::TimedOut { limit } => {
+            let limit = limit.as_secs_f64();
+            let text = format!("timed out after {limit} s and ended with all its processes");
+            (text, true)
+        }
+        End::Cancelled => ("cancelled and ended with all its processes".into(), true),
+        End::Unknown => ("its exit status is not known".into(), true),
+    }
+}
+
+fn leftovers(leftovers: &[Leftover]) -> String {
+    let named: Vec<String> = leftovers
+        .iter()
+        .take(NAMED)
+        .map(|leftover| format!("{} ({})", leftover.pid, leftover.name))
+        .collect();
+    let mut named = named.join(", ");
+    if let Some(more) = leftovers.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        named.push_str(&format!(" and {more} more"));
+    }
+    format!("(still running, until this session ends at the latest: {named})")
 }

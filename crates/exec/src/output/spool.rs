@@ -1,8 +1,8 @@
 //! The file that takes the whole of a long output.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Where the whole output of a command lies.
@@ -90,7 +90,7 @@ impl SpoolFile {
     pub(crate) fn discard(self) {
         if self.spool.bytes > 0 || self.file.is_some() {
             // A file that is gone already is as good.
-            std::fs::remove_file(&self.spool.path).unwrap_or_default();
+            fs::remove_file(&self.spool.path).unwrap_or_default();
         }
     }
 }
@@ -100,6 +100,14 @@ fn open(folder: &Path, path: &Path) -> io::Result<File> {
         .recursive(true)
         .mode(0o700)
         .create(folder)?;
+    let user = rustix::process::geteuid();
+    if !user.is_root() && fs::metadata(folder)?.uid() != user.as_raw() {
+        // In a place that all may write to, someone else may have made it before.
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "the folder belongs to another user",
+        ));
+    }
     OpenOptions::new()
         .write(true)
         .create_new(true)

@@ -1,6 +1,6 @@
 //! A process that outlives the harness for a moment and ends what the harness left.
 //!
-//! However the harness ends, SIGKILL included, the pipe that it holds to its guardian closes.
+//! However the harness ends, SIGKILL included, the connection that it holds to its guardian closes.
 //! The guardian then kills the sessions and processes it was told of and all processes that carry
 //! the mark of the run, until none is left or its time is up.
 //!
@@ -10,11 +10,11 @@
 
 use std::ffi::{CStr, c_int, c_long, c_uint, c_void};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::ptr;
 
-use rustix::pipe::{PipeFlags, pipe_with};
-
+use super::memory::{argument_memory, give_back_memory, rename_arguments};
 use super::spawn::Blocked;
 use super::table::MARK;
 
@@ -28,7 +28,7 @@ const PATIENCE_MILLISECONDS: i64 = 2000;
 /// The harness's end of the connection.
 #[derive(Debug)]
 pub(crate) struct Guardian {
-    pipe: OwnedFd,
+    connection: UnixStream,
     pid: i32,
 }
 
@@ -63,8 +63,7 @@ impl Note {
 impl Guardian {
     /// Forks the guardian of a run.
     pub(crate) fn start(run: &str) -> io::Result<Self> {
-        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-        rustix::io::ioctl_fionbio(&write, true)?;
+        let (connection, theirs) = UnixStream::pair()?;
         let mut needle = [0_u8; 16];
         for (place, byte) in needle.iter_mut().zip(run.bytes()) {
             *place = byte;
@@ -78,44 +77,49 @@ impl Guardian {
             unsafe { libc::syscall(libc::SYS_clone, 0_usize, 0_usize, 0_usize, 0_usize, 0_usize) };
         let pid = pid as i32;
         if pid == 0 {
-            guard(read.as_raw_fd(), &needle, arguments);
+            guard(theirs.as_raw_fd(), &needle, arguments);
         }
         let error = io::Error::last_os_error();
         drop(blocked);
         if pid < 0 {
             return Err(error);
         }
-        Ok(Self { pipe: write, pid })
+        Ok(Self { connection, pid })
     }
 
-    /// Tells the guardian something. A note that is lost since the pipe is full only costs time:
-    /// what it is about carries the mark.
-    pub(crate) fn tell(&self, note: Note) {
-        rustix::io::write(&self.pipe, &note.bytes()).unwrap_or_default();
+    /// Tells the guardian something.
+    ///
+    /// A note that is lost since too many wait only costs time: what it is about carries the mark.
+    ///
+    /// # Errors
+    /// The guardian is gone.
+    pub(crate) fn tell(&self, note: Note) -> io::Result<()> {
+        let bytes = note.bytes();
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        // SAFETY: the pointer and the length are those of `bytes`.
+        let sent = unsafe {
+            libc::send(
+                self.connection.as_raw_fd(),
+                bytes.as_ptr().cast(),
+                bytes.len(),
+                flags,
+            )
+        };
+        let error = io::Error::last_os_error();
+        match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset if sent < 0 => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Closes the connection and waits until the guardian is gone.
     pub(crate) fn dismiss(self) {
-        drop(self.pipe);
+        drop(self.connection);
         // SAFETY: the child is ours and nobody else waits for it.
         while unsafe { libc::waitpid(self.pid, ptr::null_mut(), libc::__WALL) } < 0
             && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
         {}
     }
-
-    #[cfg(test)]
-    pub(crate) fn pid(&self) -> i32 {
-        self.pid
-    }
-}
-
-/// Where the arguments of this process lie, as the kernel shows them to others.
-fn argument_memory() -> Option<(usize, usize)> {
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(45);
-    let start = fields.next()?.parse().ok()?;
-    let end = fields.next()?.parse().ok()?;
-    (0 < start && start < end).then_some((start, end))
 }
 
 /// What the guardian remembers, on its own stack.
@@ -127,14 +131,14 @@ struct Memory {
 }
 
 /// The life of a guardian.
-fn guard(pipe: RawFd, run: &[u8; 16], arguments: Option<(usize, usize)>) -> ! {
+fn guard(connection: RawFd, run: &[u8; 16], arguments: Option<(usize, usize)>) -> ! {
     // SAFETY: system calls on this process's own state. It is alone in its copy of the memory.
     let own = unsafe {
         // A session of its own, away from the terminal's signals.
         libc::setsid();
         libc::chdir(c"/".as_ptr());
         libc::prctl(libc::PR_SET_NAME, c"process-guard".as_ptr());
-        close_all_but(pipe);
+        close_all_but(connection);
         libc::getpid()
     };
     if let Some((start, end)) = arguments {
@@ -147,7 +151,7 @@ fn guard(pipe: RawFd, run: &[u8; 16], arguments: Option<(usize, usize)>) -> ! {
         sessions: [0; REMEMBERED],
         processes: [0; REMEMBERED],
     };
-    if listen(pipe, &mut memory) {
+    if listen(connection, &mut memory) {
         end_all(&memory);
     }
     // SAFETY: ends this process without running anything of the harness's.
@@ -155,12 +159,12 @@ fn guard(pipe: RawFd, run: &[u8; 16], arguments: Option<(usize, usize)>) -> ! {
 }
 
 /// Hears notes until the harness is gone; `false` if it left nothing.
-fn listen(pipe: RawFd, memory: &mut Memory) -> bool {
+fn listen(connection: RawFd, memory: &mut Memory) -> bool {
     loop {
         let mut note = [0_u8; 8];
         // SAFETY: the pointer and the length are those of `note`. Notes are written whole, and so
         // read whole.
-        let length = unsafe { libc::read(pipe, note.as_mut_ptr().cast(), note.len()) };
+        let length = unsafe { libc::read(connection, note.as_mut_ptr().cast(), note.len()) };
         if length < 0 && errno() == libc::EINTR {
             continue;
         }
@@ -394,7 +398,7 @@ fn open_at(folder: RawFd, name: &[u8], file: &[u8]) -> Option<RawFd> {
     (opened >= 0).then_some(opened)
 }
 
-fn open(path: &CStr, flags: c_int) -> Option<RawFd> {
+pub(super) fn open(path: &CStr, flags: c_int) -> Option<RawFd> {
     // SAFETY: the path is a string that lives for the call.
     let opened = unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC) };
     (opened >= 0).then_some(opened)
@@ -437,113 +441,6 @@ unsafe fn close_all_but(kept: RawFd) {
     }
 }
 
-/// Shows another command line than the harness's, which this process has from it: so that a
-/// listing tells them apart, and who kills the harness by its command line does not kill both.
-fn rename_arguments(start: usize, end: usize) {
-    let name = b"process-guard";
-    let place = start as *mut u8;
-    // SAFETY: the kernel says that the arguments of the process lie there, in writable memory on
-    // the first stack, of which this process has a copy of its own. Nothing in it reads them.
-    unsafe {
-        ptr::write_bytes(place, 0, end - start);
-        ptr::copy_nonoverlapping(name.as_ptr(), place, name.len().min(end - start - 1));
-    }
-}
-
-/// Gives back the pages of the harness's heap and stacks, which would else be kept twice as soon
-/// as the harness writes to them.
-///
-/// Only private memory without a file goes, and not what follows a file (the variables of a
-/// library) nor the stack and the thread's own variables, which are in use.
-fn give_back_memory() {
-    let Some(file) = open(c"/proc/self/maps", libc::O_RDONLY) else {
-        return;
-    };
-    let here = &raw const file as usize;
-    let mut parser = MapParser::default();
-    let mut buffer = [0_u8; 4096];
-    loop {
-        // SAFETY: the pointer and the length are those of the buffer.
-        let length = unsafe { libc::read(file, buffer.as_mut_ptr().cast(), buffer.len()) };
-        let Some(bytes) = usize::try_from(length)
-            .ok()
-            .filter(|length| *length > 0)
-            .and_then(|length| buffer.get(..length))
-        else {
-            break;
-        };
-        for byte in bytes {
-            if let Some((start, end)) = parser.feed(*byte)
-                && !(start..end).contains(&here)
-            {
-                // SAFETY: private memory that this process never reads or writes again: it
-                // neither allocates nor frees, and its stack and thread variables are elsewhere.
-                unsafe { libc::madvise(start as *mut c_void, end - start, libc::MADV_DONTNEED) };
-            }
-        }
-    }
-    // SAFETY: the descriptor is ours and not used again.
-    unsafe { libc::close(file) };
-}
-
-/// Reads `/proc/self/maps` byte by byte and tells which parts are heap or anonymous.
-#[derive(Default)]
-struct MapParser {
-    column: usize,
-    field: usize,
-    start: usize,
-    end: usize,
-    is_private_writable: bool,
-    has_file: bool,
-    name: u8,
-    second: u8,
-    previous_end: usize,
-    previous_had_file: bool,
-}
-
-impl MapParser {
-    fn feed(&mut self, byte: u8) -> Option<(usize, usize)> {
-        if byte == b'\n' {
-            let follows_file = self.previous_had_file && self.previous_end == self.start;
-            let is_heap = (self.name, self.second) == (b'[', b'h');
-            let goes = self.is_private_writable
-                && !self.has_file
-                && (is_heap || (self.name == 0 && !follows_file));
-            let range = (self.start, self.end);
-            *self = Self {
-                previous_end: self.end,
-                // What follows the variables of a library follows its file.
-                previous_had_file: self.has_file || (self.name == 0 && follows_file),
-                ..Self::default()
-            };
-            return goes.then_some(range);
-        }
-        if byte == b' ' && (self.field < 5 || self.column == 0) {
-            if self.column > 0 {
-                self.field += 1;
-                self.column = 0;
-            }
-            return None;
-        }
-        let digit = (byte as char).to_digit(16).unwrap_or(0) as usize;
-        match self.field {
-            0 if byte == b'-' => {
-                self.start = self.end;
-                self.end = 0;
-            }
-            0 => self.end = (self.end << 4) | digit,
-            1 if self.column == 1 => self.is_private_writable = byte == b'w',
-            1 if self.column == 3 => self.is_private_writable &= byte == b'p',
-            4 => self.has_file |= byte != b'0',
-            5 if self.column == 0 => self.name = byte,
-            5 if self.column == 1 => self.second = byte,
-            _ => {}
-        }
-        self.column += 1;
-        None
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -565,31 +462,6 @@ mod tests {
         assert!(!finds(b"XTOOLOOP_RUN=0123456789abcdef.7\0"));
         assert!(!finds(b"OTHER=TOOLOOP_RUN=0123456789abcdef.7\0"));
         assert!(!finds(b"TOOLOOP_RUN=00123456789abcdef.7\0"));
-    }
-
-    #[test]
-    fn tells_heap_and_anonymous_memory_from_the_rest() {
-        let maps = b"\
-00400000-00452000 r-xp 00000000 08:02 173521      /usr/bin/x y
-00651000-00652000 rw-p 00051000 08:02 173521      /usr/bin/x y
-00652000-00655000 rw-p 00000000 00:00 0
-00e03000-00e24000 rw-p 00000000 00:00 0           [heap]
-35b1800000-35b1820000 r-xp 00000000 08:02 135522  /usr/lib64/ld-2.15.so
-7f10000000-7f10100000 rw-p 00000000 00:00 0
-7f10100000-7f10101000 ---p 00000000 00:00 0
-7f10101000-7f10901000 rw-p 00000000 00:00 0 \n7f20101000-7f20901000 rw-s 00000000 00:01 77 /dev/zero
-7fffb2c0d000-7fffb2c2e000 rw-p 00000000 00:00 0   [stack]
-";
-        let mut parser = MapParser::default();
-        let found: Vec<_> = maps.iter().filter_map(|byte| parser.feed(*byte)).collect();
-        assert_eq!(
-            found,
-            [
-                (0x00e0_3000, 0x00e2_4000),
-                (0x7f_1000_0000, 0x7f_1010_0000),
-                (0x7f_1010_1000, 0x7f_1090_1000)
-            ]
-        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What is particular to Linux: how processes are started, watched, found and guarded.
 
 mod guardian;
+mod memory;
 mod own;
 mod spawn;
 mod table;

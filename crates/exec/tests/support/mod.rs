@@ -82,3 +82,26 @@ pub(crate) fn await_alive(text: &str, count: usize) {
         thread::sleep(Duration::from_millis(5));
     }
 }
+
+/// The guardians that are children of a process.
+pub(crate) fn guardians_of(parent: u32) -> Vec<i32> {
+    fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid: &i32| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let mut fields = stat.split(' ');
+            fields.nth(1) == Some("(process-guard)") && fields.nth(1) == Some(&parent.to_string())
+        })
+        .collect()
+}
+
+/// Waits until something is so.
+pub(crate) fn await_true(what: &str, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < SOON, "not in time: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,15 @@
+//! The real binary against a scripted model server over real sockets, with the strict judge on.
+//!
+//! One binary for all, so that it is linked once: a module a theme. Numbers such as C17 name the
+//! field case that a test stands for.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail anywhere"
+)]
+
+mod headless;
+mod support;
+mod wire;

@@ -1,0 +1,361 @@
+//! What the tests share: starting the binary, and what must be true of every run.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tooloop_testkit::run::{Finished, Run, Running, Stdin};
+use tooloop_testkit::{
+    CapturedRequest, ModelServer, Process, Reply, Scratch, Steps, anthropic, openai_chat,
+};
+
+/// A bound for what must happen, never a time to wait.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// Two seconds after its end nothing of a run is left. The rest is for a loaded machine.
+pub(crate) const GONE: Duration = Duration::from_secs(4);
+
+/// The wire format of a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Api {
+    Messages,
+    Chat,
+}
+
+impl Api {
+    /// The model's name for `--model`.
+    pub(crate) const fn model(self) -> &'static str {
+        match self {
+            Self::Messages => "anthropic/m",
+            Self::Chat => "openai/m",
+        }
+    }
+
+    pub(crate) fn say(self, text: &str) -> Steps {
+        match self {
+            Self::Messages => anthropic::say(text),
+            Self::Chat => openai_chat::say(text),
+        }
+    }
+
+    /// A reply with one bash call.
+    pub(crate) fn bash(self, id: &str, command: &str) -> Steps {
+        self.call(id, "bash", &json!({ "command": command }))
+    }
+
+    /// A reply with several bash calls.
+    pub(crate) fn bashes(self, calls: &[(&str, &str)]) -> Steps {
+        let calls: Vec<_> = calls
+            .iter()
+            .map(|(id, command)| (*id, "bash", json!({ "command": command })))
+            .collect();
+        match self {
+            Self::Messages => anthropic::calls(&calls),
+            Self::Chat => openai_chat::calls(&calls),
+        }
+    }
+
+    pub(crate) fn call(self, id: &str, name: &str, input: &Value) -> Steps {
+        match self {
+            Self::Messages => anthropic::call_json(id, name, input),
+            Self::Chat => openai_chat::call_json(id, name, input),
+        }
+    }
+
+    pub(crate) fn error(self, status: u16, kind: &str, message: &str) -> Reply {
+        match self {
+            Self::Messages => anthropic::http_error(status, kind, message),
+            Self::Chat => openai_chat::http_error(status, kind, message),
+        }
+    }
+}
+
+/// Makes a test for each wire format of one function.
+macro_rules! both {
+    ($($(#[$doc:meta])* fn $name:ident($api:ident) $body:block)+) => {
+        $(
+            $(#[$doc])*
+            mod $name {
+                use super::*;
+
+                fn case($api: Api) $body
+
+                #[test]
+                fn messages() {
+                    case(Api::Messages);
+                }
+
+                #[test]
+                fn chat() {
+                    case(Api::Chat);
+                }
+            }
+        )+
+    };
+}
+pub(crate) use both;
+
+/// The binary, with nothing but its name.
+pub(crate) fn bare(scratch: &Scratch) -> Run {
+    Run::new(env!("CARGO_BIN_EXE_tooloop")).home(scratch)
+}
+
+/// The binary pointed at the server: everything is allowed, records come out, retries are quick.
+pub(crate) fn tooloop(scratch: &Scratch, server: &ModelServer, api: Api) -> Run {
+    asking(scratch, server, api)
+        .env("TOOLOOP_PERMISSION_MODE", "bypassPermissions")
+        .args(["--output-format", "stream-json"])
+}
+
+/// The binary pointed at the server, its permissions and its output as they are by default.
+pub(crate) fn asking(scratch: &Scratch, server: &ModelServer, api: Api) -> Run {
+    bare(scratch)
+        .model(server)
+        .env("TOOLOOP_MODEL", api.model())
+        .env("TOOLOOP_RETRY_BASE_MS", "20")
+        .env("TOOLOOP_RETRY_MAX_ATTEMPTS", "4")
+        .arg("-p")
+}
+
+/// Runs one prompt to its end.
+pub(crate) fn ask(scratch: &Scratch, server: &ModelServer, api: Api, prompt: &str) -> Done {
+    finish(&tooloop(scratch, server, api).arg(prompt).start())
+}
+
+/// Runs one prompt to its end in the session.
+pub(crate) fn resume(
+    scratch: &Scratch,
+    server: &ModelServer,
+    api: Api,
+    session: &str,
+    prompt: &str,
+) -> Done {
+    let run = tooloop(scratch, server, api).args(["--resume", session, prompt]);
+    finish(&run.start())
+}
+
+/// A run that has ended, with its records.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) finished: Finished,
+    pub(crate) records: Vec<Value>,
+}
+
+/// Waits for the end of a run that tells records, and checks what is true of every such run.
+pub(crate) fn finish(running: &Running) -> Done {
+    let finished = end(running);
+    let records = finished.json_lines().unwrap();
+    let last = records
+        .last()
+        .unwrap_or_else(|| panic!("no record; {finished}"));
+    assert_eq!(last["type"], "result", "{finished}");
+    assert_eq!(
+        last["exit_status"].as_i64(),
+        finished.code.map(i64::from),
+        "{finished}"
+    );
+    assert_eq!(last["is_error"], last["subtype"] != "success", "{finished}");
+    for (index, record) in records.iter().enumerate() {
+        assert_eq!(record["seq"], index + 1, "{record}; {finished}");
+        assert_eq!(record["session_id"], last["session_id"], "{finished}");
+    }
+    Done { finished, records }
+}
+
+/// Waits for the end of a run and checks what is true of every run: it ends by itself, without a
+/// panic, its output is closed, and nothing that it started is left.
+pub(crate) fn end(running: &Running) -> Finished {
+    let finished = running.wait(LONG);
+    assert!(!finished.timed_out, "it did not end; {finished}");
+    let complaints = finished.stderr.text();
+    assert!(!complaints.contains("panicked"), "{finished}");
+    assert!(!finished.output_open, "{finished}");
+    no_leftovers(running);
+    finished
+}
+
+pub(crate) fn no_leftovers(running: &Running) {
+    let left: Vec<Process> = running.wait_for_no_leftovers(GONE);
+    assert!(left.is_empty(), "still alive: {left:#?}");
+}
+
+impl Done {
+    /// The last record.
+    pub(crate) fn result(&self) -> &Value {
+        self.records.last().unwrap()
+    }
+
+    /// Asserts that the run came to an answer, and gives it.
+    pub(crate) fn answer(&self) -> &str {
+        self.finished.assert_code(0);
+        let result = self.result();
+        assert_eq!(result["subtype"], "success", "{}", self.finished);
+        result["result"].as_str().unwrap()
+    }
+
+    /// Asserts that the run failed with this status and reason, and gives the words.
+    pub(crate) fn failed(&self, status: i32, reason: &str) -> String {
+        self.finished.assert_code(status);
+        let result = self.result();
+        assert_eq!(result["reason"], reason, "{}", self.finished);
+        let errors = result["errors"].as_array().unwrap();
+        errors
+            .iter()
+            .map(|error| error.as_str().unwrap())
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    pub(crate) fn session(&self) -> String {
+        self.result()["session_id"].as_str().unwrap().to_owned()
+    }
+
+    /// The records of one kind.
+    pub(crate) fn of(&self, kind: &str) -> Vec<&Value> {
+        self.records
+            .iter()
+            .filter(|record| record["type"] == kind)
+            .collect()
+    }
+
+    /// The records of type `system` with this subtype.
+    pub(crate) fn system(&self, subtype: &str) -> Vec<&Value> {
+        self.of("system")
+            .into_iter()
+            .filter(|record| record["subtype"] == subtype)
+            .collect()
+    }
+
+    pub(crate) fn retries(&self) -> Vec<&Value> {
+        self.system("api_retry")
+    }
+
+    /// The texts of the replies on record.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        self.of("assistant")
+            .into_iter()
+            .map(|record| text_of(&record["message"]["content"]))
+            .collect()
+    }
+
+    /// The result of a call as it was told: its text, and whether it is an error.
+    pub(crate) fn tool_result(&self, id: &str) -> (String, bool) {
+        let of = |record: &Value| {
+            let block = &record["message"]["content"][0];
+            let found = block["type"] == "tool_result" && block["tool_use_id"] == id;
+            found.then(|| {
+                let content = &block["content"];
+                let text = content
+                    .as_str()
+                    .map_or_else(|| text_of(content), str::to_owned);
+                (text, block["is_error"] == true)
+            })
+        };
+        let mut found: Vec<_> = self.of("user").into_iter().filter_map(of).collect();
+        assert_eq!(found.len(), 1, "results of {id}; {}", self.finished);
+        found.remove(0)
+    }
+}
+
+fn text_of(content: &Value) -> String {
+    let blocks = content.as_array().map_or(&[][..], Vec::as_slice);
+    blocks
+        .iter()
+        .filter_map(|block| block["text"].as_str())
+        .collect()
+}
+
+/// The text of a call's result in a request.
+pub(crate) fn told(request: &CapturedRequest, id: &str) -> String {
+    let result = request.tool_result(id);
+    result
+        .unwrap_or_else(|| panic!("no result of {id} in {}", request.body))
+        .text
+}
+
+/// What was said in a request without the system prompt: role and text.
+pub(crate) fn said(request: &CapturedRequest) -> Vec<(String, String)> {
+    let mut texts = request.texts();
+    texts.retain(|(role, _)| role != "system");
+    texts
+}
+
+/// The journal of a session.
+pub(crate) fn journal(scratch: &Scratch, session: &str) -> PathBuf {
+    let found: Vec<_> = journals(scratch)
+        .into_iter()
+        .filter(|path| path.file_stem().is_some_and(|stem| stem == session))
+        .collect();
+    assert_eq!(found.len(), 1, "journals of {session}");
+    found.into_iter().next().unwrap()
+}
+
+/// All journals there are.
+pub(crate) fn journals(scratch: &Scratch) -> Vec<PathBuf> {
+    let read = |path: PathBuf| {
+        let entries = std::fs::read_dir(path).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().path())
+    };
+    read(scratch.data().join("tooloop/sessions"))
+        .flat_map(read)
+        .collect()
+}
+
+/// A front end that writes messages to the binary and reads its records.
+pub(crate) fn front_end(scratch: &Scratch, server: &ModelServer, api: Api) -> Run {
+    tooloop(scratch, server, api)
+        .args([
+            "--input-format",
+            "stream-json",
+            "--include-partial-messages",
+        ])
+        .stdin(Stdin::Silent)
+}
+
+/// Says something as a front end does.
+pub(crate) fn speak(running: &Running, text: &str) {
+    send(
+        running,
+        &json!({"type": "user", "message": {"role": "user", "content": text}}),
+    );
+}
+
+/// Asks for the end of the turn as a front end does.
+pub(crate) fn interrupt(running: &Running) {
+    send(
+        running,
+        &json!({"type": "control_request", "request_id": "stop", "request": {"subtype": "interrupt"}}),
+    );
+}
+
+pub(crate) fn send(running: &Running, line: &Value) {
+    running.write_stdin(format!("{line}\n").as_bytes()).unwrap();
+}
+
+/// Waits for the n-th result record (from 1).
+pub(crate) fn wait_for_result(running: &Running, count: usize) -> Value {
+    let mut seen = 0;
+    let (record, _) = running
+        .wait_for_record(LONG, |record| {
+            seen += usize::from(record["type"] == "result");
+            seen == count
+        })
+        .unwrap();
+    record
+}
+
+/// Waits until the piece of a reply with this kind of delta has been told.
+pub(crate) fn wait_for_piece(running: &Running, kind: &str) {
+    running
+        .wait_for_record(LONG, |record| record["event"]["delta"]["type"] == kind)
+        .unwrap();
+}
+
+/// Waits until a file is there.
+pub(crate) fn wait_for_file(path: &std::path::Path) {
+    assert!(
+        tooloop_testkit::wait_until(LONG, || path.exists()),
+        "{} has not come to be",
+        path.display()
+    );
+}

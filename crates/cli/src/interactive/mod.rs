@@ -1,12 +1,432 @@
-//! The interactive front end.
-use crate::{
-    exit::{Failure, Status},
-    setup::Setup,
-};
+//! The front end for a person at a terminal: a prompt, and turns that are watched and steered.
+//!
+//! Everything goes into the terminal's own scrollback; only a few rows at the bottom change while
+//! a turn runs. What is shown and what keys mean is decided by the pure parts ([`view`],
+//! [`controls`], [`live`], [`screen`]); this file and [`turn`] bring them together with session,
+//! terminal and signals. It must not know how a session works inside.
+
+mod approver;
+mod calls;
+mod commands;
+mod controls;
+mod editor;
+mod keys;
+mod live;
+mod paint;
+mod reader;
+mod recap;
+mod screen;
+mod terminal;
+#[cfg(test)]
+mod terminal_double;
+mod text;
+mod turn;
+mod view;
+mod words;
+
+use std::io::{self, IsTerminal as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tooloop::exec::Processes;
+use tooloop::provider::Provider;
+use tooloop::{Agent, Approval, Session};
+
+use self::approver::Questions;
+use self::commands::{COMMANDS, Command, KEYS, Typed};
+use self::editor::{Editor, Line};
+use self::paint::{Out, Style, gap, line};
+use self::terminal::{Faults, Terminal};
+use self::turn::{Ended, Turn};
+use self::words::Spent;
+use crate::exit::{Failure, Status};
+use crate::sessions;
+use crate::setup::{self, Caps, Setup};
+use crate::signals::Signals;
+
+/// For how long after an interrupt Ctrl-C still means to leave.
+const SECOND_PRESS: Duration = Duration::from_millis(1_500);
+
+/// Talks with the person at the terminal until they leave.
 pub(crate) async fn run(
-    _: Option<String>,
-    _: Setup,
-    _: &std::path::Path,
+    prompt: Option<String>,
+    setup: Setup,
+    workspace: &Path,
 ) -> Result<Status, Failure> {
-    Err(Failure::usage("not yet"))
+    check_terminal()?;
+    let internal = |what: &'static str| {
+        move |error: io::Error| Failure::new(Status::Internal, format!("{what}: {error}"))
+    };
+    let questions = Questions::default();
+    let agent = setup
+        .agent
+        .approval(Approval::By(Arc::new(questions.clone())))
+        .build()
+        .map_err(|error| Failure::settings(error.to_string()))?;
+    let signals = Signals::new().map_err(internal("cannot listen for signals"))?;
+    let session = setup.open.start(&agent)?;
+    let color = setup::environment("NO_COLOR").is_none();
+    let history =
+        sessions::root(&setup::environment).and_then(|root| Some(root.parent()?.join("history")));
+    let (editor, warning) = Editor::new(history.as_deref(), color);
+    // In this order: the terminal is restored before what panics said is printed.
+    let faults = Faults::keep();
+    let terminal = Terminal::new().map_err(internal("cannot write to the terminal"))?;
+    let mut front = Front {
+        agent,
+        provider: setup.provider,
+        caps: setup.caps,
+        model: setup.model,
+        other_model: false,
+        session: Some(session),
+        processes: setup.processes,
+        spent: Spent::default(),
+        editor,
+        signals,
+        questions,
+        color,
+        terminal,
+        faults,
+    };
+    let mut warnings = setup.warnings;
+    warnings.extend(warning);
+    front.greet(workspace, warnings).await?;
+    if setup.open.is_resumed() {
+        front.recall().await?;
+    }
+    let left = front.talk(prompt).await;
+    front.close(left).await
+}
+
+/// The editor, the frames and the questions need a terminal on all three, one that can move its
+/// cursor.
+fn check_terminal() -> Result<(), Failure> {
+    let terminals = [
+        ("standard input", io::stdin().is_terminal()),
+        ("standard output", io::stdout().is_terminal()),
+        ("standard error", io::stderr().is_terminal()),
+    ];
+    if let Some((name, _)) = terminals.iter().find(|(_, is_terminal)| !is_terminal) {
+        return Err(Failure::usage(format!(
+            "{name} is not a terminal: use -p for one job without one"
+        )));
+    }
+    if setup::environment("TERM").is_some_and(|term| term == "dumb") {
+        return Err(Failure::usage(
+            "this terminal cannot move its cursor (TERM=dumb): use -p for one job",
+        ));
+    }
+    Ok(())
+}
+
+struct Front {
+    agent: Agent,
+    provider: Arc<dyn Provider>,
+    caps: Caps,
+    model: String,
+    /// Whether the model is another one than the agent was made with.
+    other_model: bool,
+    /// `None` only while it is being replaced.
+    session: Option<Session>,
+    processes: Processes,
+    spent: Spent,
+    editor: Editor,
+    signals: Signals,
+    questions: Questions,
+    color: bool,
+    terminal: Terminal,
+    faults: Faults,
+}
+
+/// What is done after a line.
+enum Next {
+    Prompt { initial: String },
+    Leave(Status),
+}
+
+impl Front {
+    fn session(&self) -> Result<&Session, Failure> {
+        let gone = || Failure::from(tooloop::SessionError::Closed);
+        self.session.as_ref().ok_or_else(gone)
+    }
+
+    /// Prints lines while no turn runs.
+    async fn print(&self, outs: &[Out]) -> Result<(), Failure> {
+        let mut text = String::new();
+        for out in outs {
+            if let Out::Line(line) = out {
+                line.render(self.color, &mut text);
+                text.push_str("\r\n");
+            }
+        }
+        self.terminal.print(text).await.map_err(|error| {
+            Failure::new(
+                Status::Terminated,
+                format!("cannot write to the terminal: {error}"),
+            )
+        })
+    }
+
+    async fn say(&self, style: Style, words: &str) -> Result<(), Failure> {
+        let columns = usize::from(Terminal::size().0);
+        let words = text::wrap(&text::clean(words), columns.saturating_sub(1).max(20));
+        let lines: Vec<_> = words.into_iter().map(|one| line(style, one)).collect();
+        self.print(&lines).await
+    }
+
+    async fn greet(&self, workspace: &Path, warnings: Vec<String>) -> Result<(), Failure> {
+        let session = self.session()?;
+        let first = format!(
+            "tooloop {} · {} · {} · sandbox off",
+            env!("CARGO_PKG_VERSION"),
+            self.model,
+            workspace.display()
+        );
+        self.say(Style::Bold, &first).await?;
+        let help = "/help shows commands and keys, Ctrl-D leaves.";
+        self.say(Style::Dim, help).await?;
+        for warning in warnings.iter().chain(session.warnings()) {
+            self.say(Style::Notice, warning).await?;
+        }
+        self.print(&[gap()]).await
+    }
+
+    /// Shows how the session that is gone on with ended.
+    async fn recall(&self) -> Result<(), Failure> {
+        let transcript = self.session()?.transcript().await?;
+        let columns = usize::from(Terminal::size().0);
+        self.print(&recap::recap(&transcript, columns)).await
+    }
+
+    /// Reads lines and runs turns until the person leaves.
+    async fn talk(&mut self, mut given: Option<String>) -> Result<Status, Failure> {
+        let mut initial = String::new();
+        // Until when, and with which status, Ctrl-C leaves.
+        let mut armed: Option<(Option<Instant>, Status)> = None;
+        loop {
+            let text = match given.take() {
+                Some(text) => {
+                    self.print(&view::prompt(&text)).await?;
+                    text
+                }
+                None => match self.editor.read(&initial, &mut self.signals).await {
+                    Line::Text(text) => text,
+                    Line::ControlC { empty } => {
+                        initial.clear();
+                        let now = Instant::now();
+                        match armed.take() {
+                            _ if !empty => {}
+                            Some((until, status)) if until.is_none_or(|until| now < until) => {
+                                return Ok(status);
+                            }
+                            Some(_) | None => {
+                                armed = Some((None, Status::Done));
+                                let words = "Press Ctrl-C again to leave.";
+                                self.say(Style::Dim, words).await?;
+                            }
+                        }
+                        continue;
+                    }
+                    Line::End => return Ok(Status::Done),
+                    Line::Stopped(status) => {
+                        // The cursor still stands in the line. If the terminal has gone away, so be
+                        // it.
+                        drop(self.print(&[gap()]).await);
+                        return Ok(status);
+                    }
+                    Line::Failed(error) => return Err(self.broken(&error)),
+                },
+            };
+            armed = None;
+            let next = match commands::parse(&text) {
+                Typed::Blank => Next::Prompt {
+                    initial: String::new(),
+                },
+                Typed::Prompt => {
+                    let ended = self.turn(text).await?;
+                    if ended.interrupted {
+                        let until = Instant::now().checked_add(SECOND_PRESS);
+                        armed = Some((until, Status::Interrupted));
+                    }
+                    match ended.leave {
+                        Some(status) => Next::Leave(status),
+                        None => Next::Prompt {
+                            initial: ended.unsent,
+                        },
+                    }
+                }
+                Typed::Command(command) => {
+                    let next = self.command(command).await?;
+                    if matches!(next, Next::Prompt { .. }) {
+                        self.print(&[gap()]).await?;
+                    }
+                    next
+                }
+                Typed::Unknown { name, meant } => {
+                    let meant = meant.map_or_else(
+                        || "/help lists them".into(),
+                        |meant| format!("{meant} is the nearest"),
+                    );
+                    let words = format!(
+                        "There is no command {name}: {meant}. (A blank first sends the line to \
+                         the model.)"
+                    );
+                    self.say(Style::Notice, &words).await?;
+                    Next::Prompt {
+                        initial: String::new(),
+                    }
+                }
+            };
+            match next {
+                Next::Prompt { initial: unsent } => initial = unsent,
+                Next::Leave(status) => return Ok(status),
+            }
+        }
+    }
+
+    /// The line editor has failed: says why, with the terminal in order.
+    fn broken(&mut self, error: &io::Error) -> Failure {
+        self.terminal.recover();
+        let mut words = format!("cannot read from the terminal: {error}");
+        for fault in self.faults.take() {
+            words.push('\n');
+            words.push_str(&fault);
+        }
+        Failure::new(Status::Internal, words)
+    }
+
+    async fn turn(&mut self, prompt: String) -> Result<Ended, Failure> {
+        let gone = || Failure::from(tooloop::SessionError::Closed);
+        let turn = Turn {
+            session: self.session.as_ref().ok_or_else(gone)?,
+            terminal: &mut self.terminal,
+            signals: &mut self.signals,
+            questions: &self.questions,
+            faults: &self.faults,
+            color: self.color,
+        };
+        let ended = turn.run(prompt).await.map_err(|error| {
+            Failure::new(
+                Status::Internal,
+                format!("cannot use the terminal: {error}"),
+            )
+        })?;
+        match &ended.report {
+            Some(Ok(report)) => {
+                self.spent.add(report);
+                if ended.leave.is_none() {
+                    self.print(&[gap()]).await?;
+                }
+            }
+            Some(Err(_)) => {
+                // The session is gone; its end knows why.
+                let session = self.session.take().ok_or_else(gone)?;
+                return Err(session.close().await.err().map_or_else(gone, Failure::from));
+            }
+            None => {}
+        }
+        Ok(ended)
+    }
+
+    async fn command(&mut self, command: Command) -> Result<Next, Failure> {
+        match command {
+            Command::Exit => return Ok(Next::Leave(Status::Done)),
+            Command::Help => self.print(&help()).await?,
+            Command::Cost => {
+                let session = self.session()?.transcript().await?.usage();
+                self.print(&self.spent.lines(Some(session))).await?;
+            }
+            Command::Model(None) => {
+                let words = format!("{} ({})", self.model, self.provider.name());
+                self.say(Style::Plain, &words).await?;
+            }
+            Command::Model(Some(name)) => {
+                self.model = name;
+                self.other_model = true;
+                self.apply_model().await?;
+                let words = format!("{} writes from now on.", self.model);
+                self.say(Style::Plain, &words).await?;
+            }
+            Command::Clear => self.clear().await?,
+        }
+        Ok(Next::Prompt {
+            initial: String::new(),
+        })
+    }
+
+    async fn apply_model(&self) -> Result<(), Failure> {
+        let (cap, escalated) = self.caps.of(&*self.provider, &self.model);
+        let session = self.session()?;
+        session
+            .set_model(self.model.clone(), Some(cap), escalated)
+            .await?;
+        Ok(())
+    }
+
+    async fn clear(&mut self) -> Result<(), Failure> {
+        let hint = self.resume_hint();
+        if let Some(old) = self.session.take() {
+            old.close().await?;
+        }
+        self.session = Some(self.agent.session()?);
+        if self.other_model {
+            self.apply_model().await?;
+        }
+        let words = match hint {
+            Some(hint) => format!("A new session. The old one can be resumed:\n{hint}"),
+            None => "A new session.".into(),
+        };
+        self.say(Style::Dim, &words).await
+    }
+
+    /// How the session can be gone on with, if there is anything on record.
+    fn resume_hint(&self) -> Option<String> {
+        let id = self.session.as_ref()?.id();
+        let recorded = self.agent.catalog()?.path(id).is_file();
+        recorded.then(|| format!("tooloop --resume {id}"))
+    }
+
+    /// Ends what runs, and says how to come back. A signal cuts it short.
+    async fn close(mut self, left: Result<Status, Failure>) -> Result<Status, Failure> {
+        let hint = self.resume_hint();
+        let session = self.session.take();
+        let processes = self.processes.clone();
+        let close = async {
+            let closed = match session {
+                Some(session) => session.close().await,
+                None => Ok(()),
+            };
+            processes.end_all(Duration::from_secs(2)).await;
+            closed
+        };
+        let closed = tokio::select! {
+            closed = close => closed,
+            _ = self.signals.next() => {
+                self.processes.end_all_now();
+                Ok(())
+            }
+        };
+        if let Some(hint) = hint {
+            // What matters is in the status by now.
+            drop(self.say(Style::Dim, &format!("Resume with: {hint}")).await);
+        }
+        let status = left?;
+        closed?;
+        Ok(status)
+    }
+}
+
+fn help() -> Vec<Out> {
+    let entry = |name: &str, width: usize, words: &str| {
+        let padding = " ".repeat(width.saturating_sub(name.len()));
+        Out::Line(
+            paint::Line::new(Style::Bold, format!("  {name}{padding}  ")).and(Style::Plain, words),
+        )
+    };
+    let mut outs = Vec::new();
+    outs.extend(COMMANDS.map(|(name, words)| entry(name, 13, words)));
+    outs.push(gap());
+    outs.extend(KEYS.map(|(name, words)| entry(name, 13, words)));
+    outs
 }

@@ -1,0 +1,353 @@
+//! How a call and what came of it are shown. Knows the common names of tools' fields and no tool.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tooloop::{Content, ToolInput, ToolResult, ToolUse};
+
+use super::paint::{Line, Out, Style, line};
+use super::text;
+
+/// The most lines of a call's argument that are shown where it only informs.
+const HEADING_LINES: usize = 5;
+/// The most lines of a result.
+const RESULT_LINES: usize = 6;
+/// What is looked at of a result; the lines behind it are only counted.
+const RESULT_BYTES: usize = 64 * 1024;
+
+/// The fields that say what a call is about, the most telling first.
+const MAIN_FIELDS: [&str; 9] = [
+    "command",
+    "file_path",
+    "path",
+    "pattern",
+    "query",
+    "url",
+    "description",
+    "prompt",
+    "input",
+];
+
+/// What a call is about, and the other things it is called with.
+struct Argument {
+    main: String,
+    /// The name of the field that `main` is; empty if it is all there is.
+    field: String,
+    others: Vec<(String, String)>,
+}
+
+fn argument(tool_use: &ToolUse) -> Argument {
+    let input = match &tool_use.input {
+        ToolInput::Valid(input) => input,
+        ToolInput::Invalid { raw, .. } => {
+            return Argument {
+                main: raw.clone(),
+                field: String::new(),
+                others: Vec::new(),
+            };
+        }
+    };
+    let Value::Object(mut fields) = input.to_value() else {
+        return Argument {
+            main: input.get().to_owned(),
+            field: String::new(),
+            others: Vec::new(),
+        };
+    };
+    let field = MAIN_FIELDS
+        .iter()
+        .find(|field| fields.get(**field).is_some_and(Value::is_string));
+    let main = field.and_then(|field| fields.shift_remove(*field));
+    Argument {
+        main: main.as_ref().map_or_else(String::new, words),
+        field: field.copied().unwrap_or_default().to_owned(),
+        others: fields
+            .iter()
+            .map(|(field, value)| (field.clone(), words(value)))
+            .collect(),
+    }
+}
+
+fn words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A call in a few words, for the live row.
+pub(crate) fn brief(tool_use: &ToolUse, columns: usize) -> String {
+    let argument = argument(tool_use);
+    let name = text::clean(&tool_use.name);
+    let main = if argument.main.is_empty() {
+        inline(&argument.others)
+    } else {
+        argument.main
+    };
+    let main = text::one_line(&text::clean(text::head(&main, 4 * columns)));
+    text::cut(format!("{name} {main}").trim_end(), columns)
+}
+
+/// The line or the few lines that a call begins with.
+pub(crate) fn heading(tool_use: &ToolUse, columns: usize) -> Vec<Out> {
+    let argument = argument(tool_use);
+    let others: Vec<_> = argument
+        .others
+        .into_iter()
+        // Content to be written is no part of a heading.
+        .filter(|(_, value)| value.len() <= 60 && !value.contains('\n'))
+        .collect();
+    let mut body = text::clean(text::head(argument.main.trim_end(), RESULT_BYTES));
+    if !others.is_empty() {
+        let others = text::clean(&inline(&others));
+        body = format!("{body} {others}").trim_start().to_owned();
+    }
+    let room = columns.saturating_sub(4).max(20);
+    let mut lines = body.lines();
+    // What is longer is broken by the terminal; some rows of it are enough.
+    let first = text::cut(lines.next().unwrap_or_default(), 3 * room);
+    let mut outs = vec![Out::Line(title(&tool_use.name, Style::Plain, &first))];
+    let all = body.lines().count();
+    for next in lines.take(HEADING_LINES - 1) {
+        outs.push(line(Style::Plain, format!("    {}", text::cut(next, room))));
+    }
+    if all > HEADING_LINES {
+        let left = all - HEADING_LINES;
+        outs.push(line(Style::Dim, format!("    … {left} more lines")));
+    }
+    outs
+}
+
+/// A heading for a call whose own is further up.
+pub(crate) fn again(tool_use: &ToolUse, columns: usize) -> Out {
+    let name = text::clean(&tool_use.name);
+    let room = columns.saturating_sub(2).max(20);
+    let brief = brief(tool_use, room);
+    let rest = brief.strip_prefix(&name).unwrap_or_default();
+    Out::Line(title(&tool_use.name, Style::Dim, rest.trim_start()))
+}
+
+fn title(name: &str, style: Style, rest: &str) -> Line {
+    let line = Line::new(Style::Accent, "● ").and(Style::Bold, text::one_line(&text::clean(name)));
+    if rest.is_empty() {
+        line
+    } else {
+        line.and(style, format!("  {rest}"))
+    }
+}
+
+/// A call as it is to be judged: all of it, and nothing hidden.
+pub(crate) fn whole(tool_use: &ToolUse) -> Vec<Out> {
+    let argument = argument(tool_use);
+    let name = text::reveal(&tool_use.name).replace('\n', " ");
+    let mut outs = vec![Out::Line(title(&name, Style::Plain, ""))];
+    let is_command = argument.field == "command";
+    if !argument.main.is_empty() {
+        if !is_command && !argument.field.is_empty() {
+            field(&argument.field, &argument.main, &mut outs);
+        } else {
+            block(&argument.main, &mut outs);
+        }
+    }
+    for (name, value) in &argument.others {
+        field(name, value, &mut outs);
+    }
+    outs
+}
+
+fn field(name: &str, value: &str, outs: &mut Vec<Out>) {
+    let name = text::reveal(name).replace('\n', " ");
+    if value.contains('\n') {
+        outs.push(line(Style::Dim, format!("    {name}:")));
+        block(value, outs);
+    } else {
+        let value = text::reveal(value);
+        outs.push(Out::Line(
+            Line::new(Style::Dim, format!("    {name}: ")).and(Style::Plain, value),
+        ));
+    }
+}
+
+fn block(value: &str, outs: &mut Vec<Out>) {
+    for one in text::reveal(value).lines() {
+        outs.push(Out::Line(
+            Line::new(Style::Dim, "    │ ").and(Style::Plain, one),
+        ));
+    }
+}
+
+fn inline(fields: &[(String, String)]) -> String {
+    let fields: Vec<_> = fields
+        .iter()
+        .map(|(field, value)| format!("{field}={value}"))
+        .collect();
+    text::one_line(&fields.join(" "))
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Outcome<'a> {
+    /// How long it ran; `None` if it did not.
+    pub(crate) duration: Option<Duration>,
+    /// What is shown in place of the result.
+    pub(crate) details: Option<&'a str>,
+    /// Whether it was not allowed to run.
+    pub(crate) denied: bool,
+}
+
+/// The beginning of a result, and how it went.
+pub(crate) fn preview(result: &ToolResult, outcome: Outcome<'_>, columns: usize) -> Vec<Out> {
+    let whole = outcome
+        .details
+        .map_or_else(|| content(&result.content), str::to_owned);
+    let whole = whole.trim_start_matches('\n').trim_end();
+    let all = whole.lines().count();
+    let cleaned = text::clean(text::head(whole, RESULT_BYTES));
+    let room = columns.saturating_sub(4).max(16);
+    let mut outs: Vec<_> = cleaned
+        .lines()
+        .take(RESULT_LINES)
+        .map(|one| {
+            let cut = text::cut(one.trim_end(), room);
+            Out::Line(Line::new(Style::Dim, format!("  │ {cut}")))
+        })
+        .collect();
+    let left = all.saturating_sub(RESULT_LINES);
+    let (style, word) = match (outcome.denied, result.is_error) {
+        (true, _) => (Style::Notice, "not run"),
+        (false, true) => (Style::Bad, "failed"),
+        (false, false) => (Style::Good, "ok"),
+    };
+    let mut end = Line::new(Style::Dim, "  └ ").and(style, word);
+    if let Some(duration) = outcome.duration {
+        end = end.and(Style::Dim, format!(" · {}", text::span(duration)));
+    }
+    if left > 0 {
+        let lines = if left == 1 { "line" } else { "lines" };
+        end = end.and(Style::Dim, format!(" · {left} more {lines}"));
+    }
+    outs.push(Out::Line(end));
+    outs
+}
+
+fn content(content: &[Content]) -> String {
+    let parts: Vec<_> = content
+        .iter()
+        .map(|part| match part {
+            Content::Text(text) => text.as_str(),
+            Content::Image(_) => "(a picture)",
+            Content::Document(_) => "(a document)",
+        })
+        .collect();
+    parts.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interactive::paint;
+
+    fn call(name: &str, input: &str) -> ToolUse {
+        ToolUse {
+            id: "1".into(),
+            name: name.into(),
+            input: ToolInput::parse(input),
+            vendor: None,
+        }
+    }
+
+    fn shown(outs: &[Out]) -> String {
+        paint::shown(outs).join(
+            "
+",
+        )
+    }
+
+    #[test]
+    fn a_command_is_its_own_heading() {
+        let git = call("bash", r#"{"command":"git status","timeout":5}"#);
+        assert_eq!(shown(&heading(&git, 80)), "● bash  git status timeout=5");
+        assert_eq!(brief(&git, 80), "bash git status");
+        assert_eq!(brief(&git, 9), "bash git…");
+        assert_eq!(shown(&[again(&git, 80)]), "● bash  git status");
+    }
+
+    #[test]
+    fn a_long_command_is_cut_and_says_so() {
+        let lines = call("bash", r#"{"command":"a\nb\nc\nd\ne\nf\ng\n"}"#);
+        assert_eq!(
+            shown(&heading(&lines, 80)),
+            "● bash  a\n    b\n    c\n    d\n    e\n    … 2 more lines"
+        );
+        let long = format!(r#"{{"command":"{}"}}"#, "x".repeat(1_000));
+        let shown = shown(&heading(&call("bash", &long), 80));
+        assert!(shown.len() < 260 && shown.ends_with('…'), "{shown}");
+    }
+
+    #[test]
+    fn what_is_written_is_no_part_of_the_heading() {
+        let write = call("write", r#"{"path":"a.txt","content":"x\ny\n"}"#);
+        assert_eq!(shown(&heading(&write, 80)), "● write  a.txt");
+        let unknown = call("mine", r#"{"depth":3,"all":true}"#);
+        assert_eq!(shown(&heading(&unknown, 80)), "● mine  depth=3 all=true");
+        assert_eq!(brief(&unknown, 80), "mine depth=3 all=true");
+        assert_eq!(brief(&call("mine", "{}"), 80), "mine");
+        assert_eq!(
+            shown(&heading(&call("bash", "{\"comm"), 80)),
+            "● bash  {\"comm"
+        );
+    }
+
+    #[test]
+    fn what_is_to_be_judged_is_shown_whole() {
+        let command = (0..100).map(|n| format!("echo {n}\\n")).collect::<String>();
+        let input = format!(r#"{{"command":"{command}x\u001b[2K\rls","timeout":5}}"#);
+        let whole = shown(&whole(&call("bash", &input)));
+        assert!(whole.starts_with("● bash\n    │ echo 0\n    │ echo 1\n"));
+        assert!(
+            whole.ends_with("\n    │ echo 99\n    │ x\\u{1b}[2K\\rls\n    timeout: 5"),
+            "{whole}"
+        );
+        let write = call("write", r#"{"path":"a.txt","content":"x\ny\n"}"#);
+        assert_eq!(
+            shown(&super::whole(&write)),
+            "● write\n    path: a.txt\n    content:\n    │ x\n    │ y"
+        );
+    }
+
+    #[test]
+    fn a_result_is_shown_by_its_beginning() {
+        let text: String = (1..=9).map(|n| format!("line \u{1b}[31m{n}\n")).collect();
+        let result = ToolResult::text("1".into(), text);
+        let outcome = Outcome {
+            duration: Some(Duration::from_millis(1_234)),
+            ..Outcome::default()
+        };
+        assert_eq!(
+            shown(&preview(&result, outcome, 80)),
+            "  │ line 1\n  │ line 2\n  │ line 3\n  │ line 4\n  │ line 5\n  │ line 6\n  \
+             └ ok · 1.2 s · 3 more lines"
+        );
+        let failed = ToolResult::error("1".into(), "no such file, whatever else may be there");
+        assert_eq!(
+            shown(&preview(&failed, Outcome::default(), 24)),
+            "  │ no such file, whate…\n  └ failed"
+        );
+        let denied = Outcome {
+            denied: true,
+            details: Some("for a person"),
+            duration: None,
+        };
+        assert_eq!(
+            shown(&preview(&failed, denied, 80)),
+            "  │ for a person\n  └ not run"
+        );
+    }
+
+    #[test]
+    fn a_huge_result_is_counted_and_not_shown() {
+        let result = ToolResult::text("1".into(), "x\n".repeat(100_000));
+        let outs = preview(&result, Outcome::default(), 80);
+        assert!(shown(&outs).ends_with("ok · 99994 more lines"), "{outs:?}");
+    }
+}

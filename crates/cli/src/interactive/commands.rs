@@ -1,0 +1,138 @@
+//! What is typed at the prompt: a prompt for the model, or a command for us.
+
+/// What a line means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Typed {
+    /// Nothing.
+    Blank,
+    /// For the model.
+    Prompt,
+    /// For us.
+    Command(Command),
+    /// It looks like a command and is none: its name, and the one that may have been meant.
+    Unknown {
+        name: String,
+        meant: Option<&'static str>,
+    },
+}
+
+/// The commands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Command {
+    Help,
+    Exit,
+    /// Tells the model's name, or has another one write.
+    Model(Option<String>),
+    Clear,
+    Cost,
+}
+
+/// Each name, and what it does.
+pub(crate) const COMMANDS: [(&str, &str); 6] = [
+    ("/help", "this list"),
+    ("/model", "the model's name; /model NAME changes it"),
+    ("/clear", "begin a new session; the old one can be resumed"),
+    ("/cost", "tokens, steps and cost so far"),
+    ("/exit", "leave (Ctrl-D does too)"),
+    ("/quit", "the same"),
+];
+
+/// The keys, for `/help`.
+pub(crate) const KEYS: [(&str, &str); 8] = [
+    ("Enter", "send"),
+    (
+        "Alt-Enter",
+        "a new line; so do Ctrl-J and a \\ at the end of the line",
+    ),
+    ("Ctrl-R, Up", "what was typed before"),
+    ("Enter", "while it works: say something for its next step"),
+    ("Tab", "while it works: say something for when it is done"),
+    ("Esc, Ctrl-C", "while it works: interrupt"),
+    ("Ctrl-C twice", "leave"),
+    (
+        "a blank first",
+        "sends a line that begins with / to the model",
+    ),
+];
+
+/// Tells what a line means. Commands are lower case letters behind a slash; a path has a second
+/// slash, and what begins with a blank is never a command.
+pub(crate) fn parse(line: &str) -> Typed {
+    if line.trim().is_empty() {
+        return Typed::Blank;
+    }
+    let Some(rest) = line.strip_prefix('/') else {
+        return Typed::Prompt;
+    };
+    let (name, argument) = match rest.split_once(char::is_whitespace) {
+        Some((name, argument)) => (name, argument.trim()),
+        None => (rest, ""),
+    };
+    if name.contains('/') {
+        return Typed::Prompt;
+    }
+    Typed::Command(match name {
+        "help" | "?" => Command::Help,
+        "exit" | "quit" => Command::Exit,
+        "model" => Command::Model((!argument.is_empty()).then(|| argument.to_owned())),
+        "clear" | "new" => Command::Clear,
+        "cost" => Command::Cost,
+        _ => {
+            return Typed::Unknown {
+                name: format!("/{name}"),
+                meant: nearest(name),
+            };
+        }
+    })
+}
+
+fn nearest(name: &str) -> Option<&'static str> {
+    COMMANDS
+        .iter()
+        .map(|(command, _)| {
+            let bare = command.trim_start_matches('/');
+            (strsim::jaro_winkler(&name.to_lowercase(), bare), *command)
+        })
+        .filter(|(likeness, _)| *likeness >= 0.7)
+        .max_by(|one, two| one.0.total_cmp(&two.0))
+        .map(|(_, command)| command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_mean_what_they_say() {
+        let unknown = |name: &str, meant| Typed::Unknown {
+            name: name.into(),
+            meant,
+        };
+        let cases = [
+            ("", Typed::Blank),
+            (" \n\t ", Typed::Blank),
+            ("hello", Typed::Prompt),
+            ("/help", Typed::Command(Command::Help)),
+            ("/exit", Typed::Command(Command::Exit)),
+            ("/quit  ", Typed::Command(Command::Exit)),
+            ("/model", Typed::Command(Command::Model(None))),
+            (
+                "/model  qwen 2 ",
+                Typed::Command(Command::Model(Some("qwen 2".into()))),
+            ),
+            ("/clear\n", Typed::Command(Command::Clear)),
+            ("/cost", Typed::Command(Command::Cost)),
+            ("/etc/hosts what is this", Typed::Prompt),
+            ("//", Typed::Prompt),
+            (" /tmp is full", Typed::Prompt),
+            ("what is /help", Typed::Prompt),
+            ("/modl", unknown("/modl", Some("/model"))),
+            ("/Exit now", unknown("/Exit", Some("/exit"))),
+            ("/zzz", unknown("/zzz", None)),
+            ("/", unknown("/", None)),
+        ];
+        for (line, meaning) in cases {
+            assert_eq!(parse(line), meaning, "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! What a person does to a running turn: says something, answers, interrupts, leaves. Pure; times
+//! are handed in, and what is to be done about it is handed out.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use tooloop::{Content, Entry, Event, Message, Question, Reply};
+
+use super::commands::{self, Typed};
+use super::keys::Action;
+use super::text::character_width;
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Do {
+    /// Say it to the running turn.
+    Steer(String),
+    /// Say it when the model would stop.
+    FollowUp(String),
+    /// End the turn.
+    Interrupt,
+    /// End the program.
+    Leave,
+    /// Answer a question; the words tell the person what was answered.
+    Answer {
+        ask: u64,
+        reply: Reply,
+        words: String,
+    },
+    /// Tell the person.
+    Tell(String),
+    /// The screen has another size.
+    Resize(u16, u16),
+}
+
+/// A question takes keys only after it has been there for this long: who was typing when it came
+/// up must not have answered it.
+const GRACE: Duration = Duration::from_millis(400);
+/// The most bytes that may be typed or pasted without being sent.
+const MOST_DRAFT: usize = 1024 * 1024;
+/// The most messages that may wait.
+const MOST_QUEUED: usize = 100;
+
+/// What was typed and not sent, what was said and not heard, what was asked and not answered.
+#[derive(Debug, Default)]
+pub(crate) struct Controls {
+    draft: String,
+    queue: VecDeque<String>,
+    asking: VecDeque<Asking>,
+    interrupted: bool,
+    /// Whether the prompt that the turn began with is on record: what is said after it was queued.
+    begun: bool,
+}
+
+#[derive(Debug)]
+struct Asking {
+    question: Question,
+    since: Instant,
+    /// The reason for a no that is being typed.
+    reason: Option<String>,
+}
+
+/// What the input rows show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Input<'a> {
+    /// Nothing is typed, nothing asked.
+    Nothing,
+    /// What is typed.
+    Draft(&'a str),
+    /// What is typed, while a question waits until it is sent or deleted.
+    DraftBeforeAnswer(&'a str),
+    /// The choices.
+    Choices { always: bool },
+    /// The reason for a no.
+    Reason(&'a str),
+}
+
+impl Controls {
+    /// Whether the turn was told to end.
+    pub(crate) const fn is_interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    /// Whether somebody is asked.
+    pub(crate) fn is_asking(&self) -> bool {
+        !self.asking.is_empty()
+    }
+
+    /// How many messages wait.
+    pub(crate) fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// What the input rows show.
+    pub(crate) fn input(&self, now: Instant) -> Input<'_> {
+        let Some(asking) = self.asking.front() else {
+            return match self.draft.as_str() {
+                "" => Input::Nothing,
+                draft => Input::Draft(draft),
+            };
+        };
+        match &asking.reason {
+            Some(reason) => Input::Reason(reason),
+            None if !self.draft.is_empty() => Input::DraftBeforeAnswer(&self.draft),
+            None if asking.is_open(now) => Input::Choices {
+                always: asking.question.rule.is_some(),
+            },
+            None => Input::Nothing,
+        }
+    }
+
+    /// A question has come up. The same one again changes nothing.
+    pub(crate) fn ask(&mut self, question: Question, now: Instant) {
+        if !self.knows(question.ask) {
+            self.asking.push_back(Asking {
+                question,
+                since: now,
+                reason: None,
+            });
+        }
+    }
+
+    /// Whether this question has come up.
+    pub(crate) fn knows(&self, ask: u64) -> bool {
+        self.asking.iter().any(|asking| asking.question.ask == ask)
+    }
+
+    /// Takes an event in. What the person said to the running turn is given back when the model
+    /// gets it.
+    pub(crate) fn take(&mut self, event: &Event, now: Instant) -> Option<String> {
+        match event {
+            Event::Asked(question) => self.ask(question.clone(), now),
+            Event::Recorded(entry) => return self.recorded(entry),
+            Event::TurnEnded(_) => self.asking.clear(),
+            Event::Delta { .. }
+            | Event::Voided { .. }
+            | Event::ToolStarted { .. }
+            | Event::ToolProgress { .. }
+            | Event::ToolEnded { .. }
+            | Event::Warning(_)
+            | Event::Lagged { .. } => {}
+        }
+        None
+    }
+
+    fn recorded(&mut self, entry: &Entry) -> Option<String> {
+        match entry {
+            Entry::Message(message) => match message.message() {
+                Message::User(_) if !std::mem::replace(&mut self.begun, true) => None,
+                Message::User(content) => self.heard(content),
+                Message::Assistant(_) | Message::ToolResults(_) => None,
+            },
+            // Answered without us: it was interrupted, or a rule has come in between.
+            Entry::CallFinished(result) => {
+                let id = &result.tool_use_id;
+                self.asking
+                    .retain(|asking| asking.question.tool_use.id != *id);
+                None
+            }
+            Entry::CallStarted { .. }
+            | Entry::Permission { .. }
+            | Entry::Retry { .. }
+            | Entry::Discarded { .. }
+            | Entry::Continue(_)
+            | Entry::TurnEnd(_) => None,
+        }
+    }
+
+    fn heard(&mut self, content: &[Content]) -> Option<String> {
+        let [Content::Text(text)] = content else {
+            return None;
+        };
+        let place = self.queue.iter().position(|queued| queued == text)?;
+        self.queue.remove(place)
+    }
+
+    /// What was typed or said and has not reached the model.
+    pub(crate) fn into_unsent(self) -> String {
+        let mut parts: Vec<_> = self.queue.into();
+        if !self.draft.trim().is_empty() {
+            parts.push(self.draft);
+        }
+        parts.join("\n")
+    }
+
+    /// Takes an action in.
+    pub(crate) fn act(&mut self, action: Action, now: Instant) -> Option<Do> {
+        match action {
+            Action::Resize(columns, rows) => return Some(Do::Resize(columns, rows)),
+            Action::Redraw => return None,
+            Action::ControlC if self.interrupted => return Some(Do::Leave),
+            Action::ControlC => return self.interrupt(),
+            Action::Type(_)
+            | Action::Paste(_)
+            | Action::Backspace
+            | Action::DeleteWord
+            | Action::DeleteAll
+            | Action::Enter
+            | Action::FollowUp
+            | Action::Escape => {}
+        }
+        if let Some(asking) = self.asking.front_mut() {
+            if asking.reason.is_some() {
+                return self.reason(action);
+            }
+            if self.draft.is_empty() && asking.is_open(now) && !self.interrupted {
+                return self.choice(action);
+            }
+        }
+        self.edit(action)
+    }
+
+    fn interrupt(&mut self) -> Option<Do> {
+        (!std::mem::replace(&mut self.interrupted, true)).then_some(Do::Interrupt)
+    }
+
+    fn edit(&mut self, action: Action) -> Option<Do> {
+        match action {
+            Action::Enter => self.send(Do::Steer),
+            Action::FollowUp => self.send(Do::FollowUp),
+            Action::Escape => self.interrupt(),
+            other => edit(&mut self.draft, other).map(Do::Tell),
+        }
+    }
+
+    fn send(&mut self, how: fn(String) -> Do) -> Option<Do> {
+        match commands::parse(&self.draft) {
+            Typed::Blank => {
+                self.draft.clear();
+                None
+            }
+            Typed::Command(_) | Typed::Unknown { .. } => {
+                let words = "Commands wait for the end of the turn; Esc interrupts it. (A blank \
+                             first sends the line to the model.)";
+                Some(Do::Tell(words.into()))
+            }
+            Typed::Prompt if self.queue.len() >= MOST_QUEUED => {
+                Some(Do::Tell("Too many messages wait already.".into()))
+            }
+            Typed::Prompt => {
+                let text = std::mem::take(&mut self.draft);
+                self.queue.push_back(text.clone());
+                Some(how(text))
+            }
+        }
+    }
+
+    fn choice(&mut self, action: Action) -> Option<Do> {
+        let asking = self.asking.front_mut()?;
+        let typed = match action {
+            Action::Type(typed) => typed,
+            Action::Escape => return self.interrupt(),
+            // There is no answer that is given by not looking.
+            Action::Enter | Action::FollowUp => return None,
+            other => return self.edit(other),
+        };
+        let (reply, words) = match typed.to_ascii_lowercase() {
+            'y' => (Reply::Allow, "✓ allowed once".into()),
+            'a' => {
+                let rule = asking.question.rule.as_ref()?;
+                (
+                    Reply::AllowForSession,
+                    format!("✓ allowed for this session by the rule {rule}"),
+                )
+            }
+            'n' => denied(""),
+            'd' => {
+                asking.reason = Some(String::new());
+                return None;
+            }
+            // It begins a message: the question waits for it.
+            _ => return self.edit(Action::Type(typed)),
+        };
+        self.answer(reply, words)
+    }
+
+    fn reason(&mut self, action: Action) -> Option<Do> {
+        let asking = self.asking.front_mut()?;
+        let typed = asking.reason.as_mut()?;
+        match action {
+            Action::Enter | Action::FollowUp => {
+                let (reply, words) = denied(typed.trim());
+                self.answer(reply, words)
+            }
+            Action::Escape => {
+                asking.reason = None;
+                None
+            }
+            other => edit(typed, other).map(Do::Tell),
+        }
+    }
+
+    fn answer(&mut self, reply: Reply, words: String) -> Option<Do> {
+        let ask = self.asking.pop_front()?.question.ask;
+        Some(Do::Answer { ask, reply, words })
+    }
+}
+
+impl Asking {
+    fn is_open(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.since) >= GRACE
+    }
+}
+
+fn denied(reason: &str) -> (Reply, String) {
+    if reason.is_empty() {
+        let reason = "the user said no".to_owned();
+        (Reply::Deny { reason }, "✗ denied".into())
+    } else {
+        let words = format!("✗ denied: {reason}");
+        let reason = format!("the user said no: {reason}");
+        (Reply::Deny { reason }, words)
+    }
+}
+
+/// Changes what is typed; gives words back if it cannot be done.
+fn edit(text: &mut String, action: Action) -> Option<String> {
+    match action {
+        Action::Type(typed) => return insert(text, typed.encode_utf8(&mut [0; 4])),
+        Action::Paste(pasted) => return insert(text, &pasted),
+        Action::Backspace => {
+            // A character goes with all that is put upon it.
+            while let Some(last) = text.pop() {
+                if character_width(last) > 0 || last == '\n' {
+                    break;
+                }
+            }
+        }
+        Action::DeleteWord => {
+            let kept = text.trim_end();
+            let kept = kept.trim_end_matches(|last: char| !last.is_whitespace());
+            text.truncate(kept.len());
+        }
+        Action::DeleteAll => text.clear(),
+        Action::Enter
+        | Action::FollowUp
+        | Action::Escape
+        | Action::ControlC
+        | Action::Redraw
+        | Action::Resize(..) => {}
+    }
+    None
+}
+
+fn insert(text: &mut String, more: &str) -> Option<String> {
+    if text.len() + more.len() > MOST_DRAFT {
+        return Some("That is too much text: not taken.".into());
+    }
+    text.push_str(more);
+    None
+}
+
+#[cfg(test)]
+#[path = "controls_tests.rs"]
+mod tests;

@@ -1,0 +1,256 @@
+//! A turn at the terminal: events, keys, signals and the clock come together here, and frames go
+//! out. It decides nothing; [`View`] and [`Controls`] do.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinHandle;
+use tooloop::{Event, Session, SessionError, TurnReport};
+
+use super::approver::Questions;
+use super::controls::{Controls, Do};
+use super::keys;
+use super::live::{self, SPIN};
+use super::paint::{Out, Style};
+use super::reader::Reader;
+use super::screen::Screen;
+use super::terminal::{Faults, Terminal};
+use super::view::View;
+use crate::exit::Status;
+use crate::signals::Signals;
+
+/// The least time between two frames.
+const FRAME: Duration = Duration::from_millis(33);
+/// From how many pieces on the next frame is drawn before more events are taken.
+const MOST_PENDING: usize = 1_024;
+
+/// What a turn needs of its surroundings.
+pub(crate) struct Turn<'a> {
+    pub(crate) session: &'a Session,
+    pub(crate) terminal: &'a mut Terminal,
+    pub(crate) signals: &'a mut Signals,
+    pub(crate) questions: &'a Questions,
+    pub(crate) faults: &'a Faults,
+    pub(crate) color: bool,
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// What it came to; `None` if the program is to end before.
+    pub(crate) report: Option<Result<TurnReport, SessionError>>,
+    /// What was typed or said and has not reached the model.
+    pub(crate) unsent: String,
+    /// Whether it was interrupted from the keyboard.
+    pub(crate) interrupted: bool,
+    /// The status that the program is to end with.
+    pub(crate) leave: Option<Status>,
+}
+
+impl Turn<'_> {
+    /// Runs it.
+    pub(crate) async fn run(self, prompt: String) -> io::Result<Ended> {
+        let Turn {
+            session,
+            terminal,
+            signals,
+            questions,
+            faults,
+            color,
+        } = self;
+        terminal.enter()?;
+        let (columns, rows) = Terminal::size();
+        let begun = Instant::now();
+        let screen = Screen::new(columns, rows, color);
+        let mut shown = Shown {
+            view: View::new(screen.columns(), begun),
+            controls: Controls::default(),
+            screen,
+            begun,
+            pending: Vec::new(),
+            prefix: String::new(),
+        };
+        let mut events = session.events();
+        let mut keys = Reader::start()?;
+        let mut turn = std::pin::pin!(session.prompt(prompt));
+        let mut report = None;
+        let mut told = false;
+        let mut leave = None;
+        let mut writing: Option<JoinHandle<io::Result<()>>> = None;
+        let mut drawn = begun;
+        let mut changed = true;
+        while leave.is_none() && report.is_none() {
+            let due = if changed { FRAME } else { SPIN };
+            let due = drawn.checked_add(due).unwrap_or(drawn);
+            let roomy = shown.pending.len() < MOST_PENDING;
+            tokio::select! {
+                biased;
+                status = signals.next() => leave = Some(status),
+                Some(key) = keys.next() => {
+                    changed = true;
+                    let Ok(key) = key else {
+                        // The terminal has gone away.
+                        leave = Some(Status::Terminated);
+                        continue;
+                    };
+                    let Some(action) = keys::action(key) else { continue };
+                    let Some(todo) = shown.controls.act(action, Instant::now()) else { continue };
+                    leave = shown.perform(todo, session, questions).await;
+                }
+                written = join(&mut writing) => {
+                    if written.is_err() {
+                        leave = Some(Status::Terminated);
+                    }
+                }
+                ended = &mut turn => report = Some(ended),
+                Some(event) = events.next(), if roomy => {
+                    told |= matches!(event, Event::TurnEnded(_));
+                    shown.take(&event, questions);
+                    changed = true;
+                }
+                () = tokio::time::sleep_until(due.into()), if writing.is_none() => {
+                    shown.faults(faults);
+                    drawn = Instant::now();
+                    changed = false;
+                    writing = Some(terminal.write(shown.frame(drawn)));
+                }
+            }
+        }
+        while let Some(event) = events.try_next() {
+            told |= matches!(event, Event::TurnEnded(_));
+            shown.take(&event, questions);
+        }
+        if let (Some(Ok(report)), false) = (&report, told) {
+            shown.take(&Event::TurnEnded(Arc::new(report.clone())), questions);
+        }
+        shown.faults(faults);
+        for key in keys.end().await {
+            let now = Instant::now();
+            let todo = keys::action(key).and_then(|action| shown.controls.act(action, now));
+            // What was said now stays unsent; the rest came too late.
+            if todo == Some(Do::Leave) {
+                leave = Some(Status::Interrupted);
+            }
+        }
+        let interrupted = shown.controls.is_interrupted();
+        let last = shown.finish();
+        let written = match join_now(writing).await {
+            Ok(()) => terminal.print(last).await,
+            Err(error) => Err(error),
+        };
+        terminal.leave();
+        if written.is_err() {
+            leave = leave.or(Some(Status::Terminated));
+        }
+        Ok(Ended {
+            report,
+            unsent: shown.controls.into_unsent(),
+            interrupted,
+            leave,
+        })
+    }
+}
+
+/// All that is on the screen, or will be with the next frame.
+struct Shown {
+    view: View,
+    controls: Controls,
+    screen: Screen,
+    begun: Instant,
+    pending: Vec<Out>,
+    /// What goes before the next frame.
+    prefix: String,
+}
+
+impl Shown {
+    fn take(&mut self, event: &Event, questions: &Questions) {
+        let now = Instant::now();
+        if let Some(said) = self.controls.take(event, now) {
+            self.pending.extend(self.view.said(&said));
+        }
+        self.pending.extend(self.view.take(event, now));
+        if matches!(event, Event::Lagged { .. }) {
+            for question in questions.waiting() {
+                if !self.controls.knows(question.ask) {
+                    self.take(&Event::Asked(question), questions);
+                }
+            }
+        }
+    }
+
+    /// Does what was asked for; gives the status back if the program is to end.
+    async fn perform(
+        &mut self,
+        todo: Do,
+        session: &Session,
+        questions: &Questions,
+    ) -> Option<Status> {
+        // A session that is closed has ended the turn, and the turn's report says so.
+        match todo {
+            Do::Steer(text) => drop(session.steer(text).await),
+            Do::FollowUp(text) => drop(session.follow_up(text).await),
+            Do::Interrupt => drop(session.interrupt().await),
+            Do::Leave => return Some(Status::Interrupted),
+            Do::Answer { ask, reply, words } => {
+                questions.answer(ask, reply);
+                self.pending.extend(self.view.remark(Style::Dim, &words));
+            }
+            Do::Tell(words) => {
+                let lines = self.view.remark(Style::Notice, &words);
+                self.pending.extend(lines);
+            }
+            Do::Resize(columns, rows) => {
+                let erased = self.screen.resize(columns, rows);
+                self.prefix.push_str(&erased);
+                self.view.resize(self.screen.columns());
+            }
+        }
+        None
+    }
+
+    fn faults(&mut self, faults: &Faults) {
+        for words in faults.take() {
+            self.pending.extend(
+                self.view
+                    .remark(Style::Bad, &format!("inner fault: {words}")),
+            );
+        }
+    }
+
+    fn frame(&mut self, now: Instant) -> String {
+        let columns = self.screen.columns();
+        let live = live::rows(&self.view, &self.controls, self.begun, now, columns);
+        let frame = self.screen.frame(&self.pending, live);
+        self.pending.clear();
+        std::mem::take(&mut self.prefix) + &frame
+    }
+
+    fn finish(&mut self) -> String {
+        let frame = self.screen.finish(&self.pending);
+        self.pending.clear();
+        std::mem::take(&mut self.prefix) + &frame
+    }
+}
+
+/// Waits for a write that is under way; for ever if there is none.
+async fn join(writing: &mut Option<JoinHandle<io::Result<()>>>) -> io::Result<()> {
+    match writing {
+        Some(handle) => {
+            let result = handle.await;
+            *writing = None;
+            result.unwrap_or_else(|error| Err(io::Error::other(error)))
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for a write that is under way, though not for ever.
+async fn join_now(mut writing: Option<JoinHandle<io::Result<()>>>) -> io::Result<()> {
+    if writing.is_none() {
+        return Ok(());
+    }
+    tokio::time::timeout(Duration::from_secs(5), join(&mut writing))
+        .await
+        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}

@@ -1,0 +1,242 @@
+//! Ends, costs and counts in words.
+
+use tooloop::{During, TurnEnd, TurnReport, Usage};
+
+use super::paint::{Line, Out, Style, line};
+use super::text;
+
+/// Why a turn ended, unless all is said.
+pub(crate) fn end(end: &TurnEnd) -> Option<(Style, String)> {
+    Some(match end {
+        TurnEnd::Completed => return None,
+        TurnEnd::MaxTurns { limit } => (
+            Style::Notice,
+            format!("Stopped at the limit of {limit} model calls. Say \"go on\" to go on."),
+        ),
+        TurnEnd::ContextLimit { message } => (
+            Style::Bad,
+            format!(
+                "The conversation does not fit the model's window any more ({message}). /clear \
+                 begins a new one."
+            ),
+        ),
+        TurnEnd::ModelError { error, attempts } => {
+            let tries = match attempts {
+                0 | 1 => String::new(),
+                many => format!(" Given up after {many} attempts."),
+            };
+            let later = error.retry_after.map_or_else(String::new, |wait| {
+                format!(" The provider asks to come back in {}.", text::span(wait))
+            });
+            let message = error.message.trim_end_matches('.');
+            (
+                Style::Bad,
+                format!("The model call failed: {message}.{tries}{later}"),
+            )
+        }
+        TurnEnd::OutputLimit => (
+            Style::Bad,
+            "The reply was cut by the output limit, again and again.".into(),
+        ),
+        TurnEnd::Interrupted { during } => {
+            let what = match during {
+                During::Model => "while the model was at work",
+                During::Tools => "while tools were at work",
+            };
+            (Style::Notice, format!("Interrupted {what}."))
+        }
+        TurnEnd::Refused => (Style::Bad, "The model refused to answer.".into()),
+        TurnEnd::LoopDetected { times } => (
+            Style::Bad,
+            format!("Stopped: the same call had the same outcome {times} times in a row."),
+        ),
+    })
+}
+
+/// What a turn took.
+pub(crate) fn took(report: &TurnReport) -> String {
+    let mut parts = vec![steps(report.steps)];
+    if !report.usage.is_empty() {
+        parts.push(tokens(report.usage));
+    }
+    if let Some(cost) = report.cost_usd {
+        parts.push(text::money(cost));
+    }
+    parts.push(text::span(report.duration));
+    format!("  {}", parts.join(" · "))
+}
+
+fn steps(steps: u32) -> String {
+    match steps {
+        1 => "1 step".into(),
+        many => format!("{many} steps"),
+    }
+}
+
+/// Tokens in words.
+pub(crate) fn tokens(usage: Usage) -> String {
+    let cached = match usage.cache_read_tokens {
+        0 => String::new(),
+        cached => format!(" ({} from cache)", text::count(cached)),
+    };
+    format!(
+        "{} in{cached}, {} out",
+        text::count(usage.input_tokens),
+        text::count(usage.output_tokens)
+    )
+}
+
+/// What the turns of this run have come to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spent {
+    turns: u32,
+    steps: u32,
+    usage: Usage,
+    /// `None` as soon as one price was not known.
+    cost: Option<f64>,
+}
+
+impl Default for Spent {
+    fn default() -> Self {
+        Self {
+            turns: 0,
+            steps: 0,
+            usage: Usage::default(),
+            cost: Some(0.0),
+        }
+    }
+}
+
+impl Spent {
+    /// Adds a turn.
+    pub(crate) fn add(&mut self, report: &TurnReport) {
+        self.turns = self.turns.saturating_add(1);
+        self.steps = self.steps.saturating_add(report.steps);
+        self.usage.add(report.usage);
+        self.cost = match (self.cost, report.cost_usd) {
+            (Some(before), Some(cost)) => Some(before + cost),
+            _ => None,
+        };
+    }
+
+    /// What `/cost` says. `session` is what the whole session has used, earlier runs included.
+    pub(crate) fn lines(&self, session: Option<Usage>) -> Vec<Out> {
+        let turns = match self.turns {
+            1 => "1 turn".to_owned(),
+            many => format!("{many} turns"),
+        };
+        let cost = self
+            .cost
+            .map_or_else(|| "price unknown".into(), text::money);
+        let mut outs = vec![Out::Line(Line::new(
+            Style::Plain,
+            format!(
+                "  this run: {turns}, {}, {}, {cost}",
+                steps(self.steps),
+                tokens(self.usage)
+            ),
+        ))];
+        if let Some(session) = session.filter(|session| *session != self.usage) {
+            let words = format!("  this session, earlier runs included: {}", tokens(session));
+            outs.push(line(Style::Plain, words));
+        }
+        outs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tooloop::{ModelError, ModelErrorKind};
+
+    use super::*;
+    use crate::interactive::paint::shown;
+
+    fn report(end: TurnEnd, cost_usd: Option<f64>) -> TurnReport {
+        TurnReport {
+            end,
+            text: String::new(),
+            steps: 3,
+            usage: Usage {
+                input_tokens: 12_345,
+                output_tokens: 678,
+                cache_read_tokens: 10_000,
+                ..Usage::default()
+            },
+            cost_usd,
+            duration: Duration::from_millis(12_300),
+            model_duration: Duration::ZERO,
+            denials: Vec::new(),
+            unsent: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_plain_end_needs_no_words() {
+        assert_eq!(end(&TurnEnd::Completed), None);
+        assert_eq!(
+            took(&report(TurnEnd::Completed, Some(0.0123))),
+            "  3 steps · 12.3k in (10.0k from cache), 678 out · $0.0123 · 12 s"
+        );
+        assert!(!took(&report(TurnEnd::Completed, None)).contains('$'));
+    }
+
+    #[test]
+    fn every_other_end_has_words() {
+        let error = ModelError {
+            retry_after: Some(Duration::from_secs(90)),
+            ..ModelError::new(ModelErrorKind::RateLimited, "slow down.")
+        };
+        let ends = [
+            (TurnEnd::MaxTurns { limit: 5 }, "limit of 5 model calls"),
+            (
+                TurnEnd::ContextLimit {
+                    message: "too long".into(),
+                },
+                "(too long). /clear",
+            ),
+            (
+                TurnEnd::ModelError { error, attempts: 3 },
+                "slow down. Given up after 3 attempts. The provider asks to come back in 1 min 30 s.",
+            ),
+            (TurnEnd::OutputLimit, "output limit"),
+            (
+                TurnEnd::Interrupted {
+                    during: During::Model,
+                },
+                "Interrupted while the model",
+            ),
+            (
+                TurnEnd::Interrupted {
+                    during: During::Tools,
+                },
+                "Interrupted while tools",
+            ),
+            (TurnEnd::Refused, "refused"),
+            (TurnEnd::LoopDetected { times: 6 }, "6 times in a row"),
+        ];
+        for (turn_end, words) in ends {
+            let (_, shown) = end(&turn_end).unwrap();
+            assert!(shown.contains(words), "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn one_unknown_price_makes_the_sum_unknown() {
+        let mut spent = Spent::default();
+        spent.add(&report(TurnEnd::Completed, Some(0.5)));
+        assert_eq!(
+            shown(&spent.lines(None)),
+            ["  this run: 1 turn, 3 steps, 12.3k in (10.0k from cache), 678 out, $0.5000"]
+        );
+        spent.add(&report(TurnEnd::Completed, None));
+        let lines = shown(&spent.lines(Some(Usage::default())));
+        assert!(
+            lines[0].ends_with(
+                "2 turns, 6 steps, 24.6k in (20.0k from cache), 1.3k out, price unknown"
+            )
+        );
+        assert_eq!(lines.len(), 2);
+    }
+}

@@ -9,7 +9,7 @@ use tooloop_testkit::{CapturedRequest, ModelServer, Reply, Scratch};
 use crate::support::{Api, Random, both, finish, kill, rounds, tooloop};
 
 /// How many calls the model wants to see answered.
-const CALLS: usize = 5;
+const CALLS: usize = 10;
 /// More deaths than this, and the run is left in peace.
 const DEATHS: usize = 25;
 
@@ -26,8 +26,13 @@ impl Model {
         }
         self.issued += 1;
         let line = format!("line-{}", self.issued);
-        // A child in the background makes a tree of it; the line is written by another one.
-        let command = format!("sleep 300 & echo {line} >> log; sleep 0.02");
+        // Every third leaves a child in the background, and each is a tree while it runs.
+        let child = if self.issued % 3 == 0 {
+            "sleep 300 >/dev/null 2>&1 & "
+        } else {
+            ""
+        };
+        let command = format!("{child}echo {line} >> log; sleep 0.01");
         api.bash(&format!("call-{}", self.issued), &command).into()
     }
 }
@@ -48,7 +53,7 @@ fn round(api: Api, random: &mut Random) -> usize {
             .args([flag, id, "go"])
             .start();
         if deaths < DEATHS {
-            random.wait_ms(400);
+            random.wait_ms(150);
             if kill(&running) {
                 deaths += 1;
                 server.assert_clean();
@@ -97,7 +102,7 @@ both! {
     fn death_at_random_moments(api) {
         let mut random = Random::new();
         let mut deaths = 0;
-        for _ in 0..rounds().div_ceil(5) {
+        for _ in 0..rounds().div_ceil(2) {
             deaths += round(api, &mut random);
         }
         assert!(deaths > 0);

@@ -27,7 +27,7 @@ impl Model {
         self.issued += 1;
         let line = format!("line-{}", self.issued);
         // Every third leaves a child in the background, and each is a tree while it runs.
-        let child = if self.issued % 3 == 0 {
+        let child = if self.issued.is_multiple_of(3) {
             "sleep 300 >/dev/null 2>&1 & "
         } else {
             ""

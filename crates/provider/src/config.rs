@@ -92,6 +92,18 @@ pub enum WireFormat {
 }
 
 impl WireFormat {
+    /// All formats.
+    pub const ALL: [Self; 2] = [Self::AnthropicMessages, Self::OpenAiChat];
+
+    /// The name that a setting uses.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AnthropicMessages => "anthropic",
+            Self::OpenAiChat => "openai",
+        }
+    }
+
     /// The names that a setting may use, and what they mean.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {

@@ -42,17 +42,14 @@ impl Choice for Option<WireFormat> {
     }
 
     fn word(&self) -> Option<String> {
-        self.map(|format| {
-            match format {
-                WireFormat::AnthropicMessages => "anthropic",
-                WireFormat::OpenAiChat => "openai",
-            }
-            .to_owned()
-        })
+        self.map(|format| format.name().to_owned())
     }
 
     fn words(&self) -> String {
-        "one of anthropic, openai".to_owned()
+        format!(
+            "one of {}",
+            WireFormat::ALL.map(WireFormat::name).join(", ")
+        )
     }
 }
 

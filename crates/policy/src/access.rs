@@ -9,13 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::shell;
 
 /// How strong the effect of a call is, from weakest to strongest.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccessEffect {
     /// Changes nothing; may be run early, thrown away, or run again.
-    #[default]
     ReadOnly,
     /// Changes something, and running it twice leaves what running it once leaves.
     Idempotent,
@@ -46,7 +43,7 @@ pub enum Touch {
 /// assert_eq!(Access::command("ls | wc -l").effect, AccessEffect::ReadOnly);
 /// assert_eq!(Access::command("ls > list").effect, AccessEffect::Effectful);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
     /// The strongest effect the call can have.
     pub effect: AccessEffect,

@@ -13,11 +13,14 @@
 //! assert!(!analysis.is_read_only());
 //! ```
 
+mod compound;
 mod expansion;
 mod git;
 mod parser;
 mod parts;
 mod read_only;
+mod redirection;
+mod simple;
 mod tables;
 mod unwrap;
 

@@ -251,24 +251,15 @@ impl Redirect {
             }
             // The shell opens a connection for some names below /dev.
             Direction::Read => {
-                let prefix = self.target.prefix();
-                let safe_start = !prefix.is_empty() && !"/dev/tcp/".starts_with(prefix);
+                let known = self.target.prefix();
+                let is_whole = self.target.literal().is_some();
                 is_pipe
-                    || match self.target.literal() {
-                        Some(path) => !opens_connection(path),
-                        None => {
-                            safe_start
-                                && !opens_connection(prefix)
-                                && !"/dev/udp/".starts_with(prefix)
-                        }
-                    }
+                    || ["/dev/tcp", "/dev/udp"].iter().all(|name| {
+                        !known.starts_with(name) && (is_whole || !name.starts_with(known))
+                    })
             }
         }
     }
-}
-
-fn opens_connection(path: &str) -> bool {
-    path.starts_with("/dev/tcp") || path.starts_with("/dev/udp")
 }
 
 /// Something in a line that no single command shows.

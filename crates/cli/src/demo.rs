@@ -25,8 +25,9 @@ use crate::print::{self, Print, Prompts};
 use crate::sessions::harmless;
 use crate::setup::{self, Setup};
 
-/// What the recorded model was asked, and what it said, one assistant message for each call.
-const PROMPT: &str = include_str!("../recordings/demo.prompt.txt");
+/// What a small local model was asked, a line for each turn, and what it said, a message for each
+/// call.
+const PROMPTS: &str = include_str!("../recordings/demo.prompts.txt");
 const RECORDING: &str = include_str!("../recordings/demo.json");
 
 /// A job that any model can do and that changes nothing.
@@ -38,14 +39,15 @@ pub(crate) async fn demo(args: DemoArgs) -> Result<Status, Failure> {
         .map_err(|error| Failure::new(Status::Internal, error.to_string()))?
         .with_pace(Duration::from_millis(pace));
     let folder = Folder::new()?;
-    let note = "the model's part is a recording; the loop, the commands and their output are real";
+    let note = "the model's part is a recording of a small local model; the loop, the commands and \
+                what they print are real";
     play(Play {
         provider: Arc::new(provider),
         model: "recording".into(),
         folder: &folder.0,
         // The recording is part of this program and its folder is made for it.
         mode: Mode::BypassPermissions,
-        prompt: PROMPT.trim(),
+        prompts: PROMPTS.lines().collect(),
         note,
         format: args.output_format,
     })
@@ -83,7 +85,7 @@ pub(crate) async fn hello(args: DemoArgs) -> Result<Status, Failure> {
         model,
         folder: &folder.0,
         mode: Mode::Default,
-        prompt: SMALL_JOB,
+        prompts: vec![SMALL_JOB],
         note: &note,
         format: args.output_format,
     })
@@ -120,7 +122,7 @@ struct Play<'a> {
     model: String,
     folder: &'a Path,
     mode: Mode,
-    prompt: &'a str,
+    prompts: Vec<&'a str>,
     note: &'a str,
     format: OutputFormat,
 }
@@ -149,10 +151,11 @@ async fn play(play: Play<'_>) -> Result<Status, Failure> {
     let session = agent.session()?;
     if play.format != OutputFormat::Text {
         print::complain(play.note);
+        let first = play.prompts.first().copied().unwrap_or(SMALL_JOB);
         return print::run(Print {
             session,
             processes,
-            prompts: Prompts::One(play.prompt.into()),
+            prompts: Prompts::One(first.to_owned()),
             format: play.format,
             partial: false,
             model: play.model,
@@ -163,13 +166,19 @@ async fn play(play: Play<'_>) -> Result<Status, Failure> {
         })
         .await;
     }
-    let intro = format!(
-        "tooloop: {}\nfolder: {}\n\n> {}\n\n",
+    say(&format!(
+        "tooloop: {}\nfolder: {}\n",
         play.note,
-        play.folder.display(),
-        play.prompt
-    );
-    let told = narrate(&session, &processes, intro, play.prompt).await;
+        play.folder.display()
+    ))?;
+    let mut told = Ok(Status::Done);
+    for prompt in play.prompts {
+        say(&format!("\n> {prompt}\n\n"))?;
+        told = narrate(&session, &processes, prompt).await;
+        if !matches!(told, Ok(Status::Done)) {
+            break;
+        }
+    }
     let closed = session.close().await;
     processes.end_all(Duration::from_secs(2)).await;
     closed?;
@@ -180,14 +189,12 @@ async fn play(play: Play<'_>) -> Result<Status, Failure> {
 async fn narrate(
     session: &Session,
     processes: &Processes,
-    intro: String,
     prompt: &str,
 ) -> Result<Status, Failure> {
     let mut events = session.events();
     let mut signals = crate::signals::Signals::new()
         .map_err(|error| Failure::new(Status::Internal, error.to_string()))?;
     let mut stopped = None;
-    say(&intro)?;
     let mut turn = std::pin::pin!(session.prompt(prompt));
     let report = loop {
         tokio::select! {

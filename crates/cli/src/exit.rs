@@ -105,7 +105,6 @@ impl From<tooloop::SessionError> for Failure {
     fn from(error: tooloop::SessionError) -> Self {
         let status = match &error {
             tooloop::SessionError::BlankPrompt => Status::Input,
-            tooloop::SessionError::NoJournal => Status::Usage,
             tooloop::SessionError::Journal(
                 tooloop::journal::StoreError::NotFound { .. }
                 | tooloop::journal::StoreError::Ambiguous { .. },

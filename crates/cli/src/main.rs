@@ -114,6 +114,8 @@ fn dispatch(cli: Cli) -> Result<Status, Failure> {
 fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     // Where it fails, orphans are found by their mark alone.
     tooloop::exec::own_process().unwrap_or_default();
+    // Keys are in our environment; without this, commands of the same user could read it there.
+    tooloop::exec::hide_memory().unwrap_or_default();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -337,7 +337,7 @@ fn open(args: &RunArgs, workspace: &Path) -> Result<Open, Failure> {
                 "--fork-session needs the session to fork: --continue or --resume ID",
             ));
         }
-        return Ok(Open::New(new));
+        return free(new, args, workspace).map(Open::New);
     }
     if args.no_session_persistence && !args.fork_session {
         return Err(Failure::usage(
@@ -356,8 +356,22 @@ fn open(args: &RunArgs, workspace: &Path) -> Result<Open, Failure> {
         })?,
     };
     Ok(if args.fork_session {
-        Open::Fork(path, new)
+        Open::Fork(path, free(new, args, workspace)?)
     } else {
         Open::Resume(path)
     })
+}
+
+/// The id, unless somebody chose it and it is taken.
+fn free(id: SessionId, args: &RunArgs, workspace: &Path) -> Result<SessionId, Failure> {
+    if args.session_id.is_none() || args.no_session_persistence {
+        return Ok(id);
+    }
+    let catalog = sessions::catalog(sessions::root(&environment), workspace)?;
+    if catalog.path(id).exists() {
+        return Err(Failure::usage(format!(
+            "--session-id {id}: there is such a session already; go on with it: --resume {id}"
+        )));
+    }
+    Ok(id)
 }

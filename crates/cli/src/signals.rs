@@ -2,6 +2,7 @@
 
 use std::io;
 
+use rustix::process::Signal as Native;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::Status;
@@ -12,6 +13,9 @@ pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
+    /// Caught and not looked at: by default a file at its limit would kill the process, where a
+    /// write that fails ends the run with words.
+    _file_size: Signal,
 }
 
 impl Signals {
@@ -20,6 +24,7 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hang_up: signal(SignalKind::hangup())?,
+            _file_size: signal(SignalKind::from_raw(Native::XFSZ.as_raw()))?,
         })
     }
 

@@ -1,6 +1,6 @@
 //! Commands and what comes of them, with real shells.
 
-#![expect(clippy::expect_used, reason = "helpers of tests may panic")]
+#![expect(clippy::expect_used, reason = "shared test code may panic")]
 
 mod support;
 

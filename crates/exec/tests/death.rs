@@ -1,6 +1,6 @@
 //! The harness dies, in whatever way, and takes all with it.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+#![expect(clippy::unwrap_used, reason = "shared test code may panic")]
 
 mod support;
 
@@ -117,6 +117,11 @@ fn killed_harness_takes_those_in_other_sessions() {
         5,
         &[],
     );
+}
+
+#[test]
+fn killed_harness_takes_those_that_shed_the_mark() {
+    kill_harness("env -i sleep TIME & WAIT", 3, &[]);
 }
 
 #[test]

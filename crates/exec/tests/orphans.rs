@@ -2,7 +2,7 @@
 //!
 //! One test only: what it does to its process would touch others in it.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+#![expect(clippy::unwrap_used, reason = "shared test code may panic")]
 
 mod support;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::{
     Access, AccessEffect, Rule, Touch,
     command_rule::{Hit, Line, shown},
-    path_rule::{self, Reading},
+    path_rule::{PathPattern, Reading},
     shell::Direction,
 };
 
@@ -99,7 +99,7 @@ impl<'a> Call<'a> {
         for wanted in [Kind::Read, Kind::Write] {
             if speaks_of(wanted) {
                 hits.extend(self.paths(wanted).map(|path| {
-                    if path_rule::matches(specifier, path, Reading::Wide) {
+                    if PathPattern::new(specifier).matches(path, Reading::Wide) {
                         Hit::Surely(shown(&path.to_string_lossy()))
                     } else {
                         Hit::Never
@@ -164,7 +164,7 @@ impl<'a> Call<'a> {
         let path = self.paths(Kind::Write).find(|path| {
             !accepts_edits
                 && !edits.iter().any(|rule| match rule.specifier() {
-                    Some(specifier) => path_rule::matches(specifier, path, Reading::Narrow),
+                    Some(specifier) => PathPattern::new(specifier).matches(path, Reading::Narrow),
                     None => true,
                 })
         });
@@ -229,9 +229,8 @@ fn path_hit(line: &Line<'_>, specifier: &str, kind: Kind) -> Hit {
         Kind::Read => Direction::Read,
         Kind::Write | Kind::Command | Kind::Host => Direction::Write,
     };
-    let matches = |text: &str| {
-        !text.is_empty() && path_rule::matches(specifier, Path::new(text), Reading::Wide)
-    };
+    let pattern = PathPattern::new(specifier);
+    let matches = |text: &str| !text.is_empty() && pattern.matches(Path::new(text), Reading::Wide);
     for redirect in line.analysis.redirects() {
         let names_path = redirect.direction == wanted && !redirect.is_harmless()
             || (redirect.direction == Direction::Read && wanted == Direction::Read);
@@ -245,7 +244,7 @@ fn path_hit(line: &Line<'_>, specifier: &str, kind: Kind) -> Hit {
     for command in line.analysis.commands() {
         for text in command.arguments().iter().filter_map(|word| word.literal()) {
             let value = text.split_once('=').map_or(text, |(_, value)| value);
-            if matches(text) || matches(value) {
+            if matches(text) || (value.len() < text.len() && matches(value)) {
                 return Hit::Surely(shown(&command.text));
             }
         }

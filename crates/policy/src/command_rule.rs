@@ -16,6 +16,8 @@ use crate::{
 pub(crate) struct Line<'a> {
     pub(crate) text: &'a str,
     pub(crate) analysis: Analysis,
+    /// For each command the ways in which a deny rule may have spelled it.
+    spellings: Vec<Vec<Subject>>,
 }
 
 /// How a rule meets a call.
@@ -31,9 +33,16 @@ pub(crate) enum Hit {
 
 impl<'a> Line<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
+        let analysis = analyse(text);
+        let spellings = analysis
+            .commands()
+            .iter()
+            .map(|command| spellings(command).collect())
+            .collect();
         Self {
             text,
-            analysis: analyse(text),
+            analysis,
+            spellings,
         }
     }
 
@@ -54,12 +63,13 @@ impl<'a> Line<'a> {
             .hazards()
             .find(|hazard| is_evaluation(*hazard))
             .map(|hazard| hazard.to_string());
-        for command in self.analysis.commands() {
+        for (command, spellings) in self.analysis.commands().iter().zip(&self.spellings) {
             if let Nature::Opaque(why) = command.nature {
                 maybe.get_or_insert_with(|| format!("`{}`: {why}", shown(&command.text)));
             }
-            let found = spellings(command)
-                .map(|subject| pattern.matches(&subject))
+            let found = spellings
+                .iter()
+                .map(|subject| pattern.matches(subject))
                 .max();
             match found {
                 Some(Match::Always) => return Hit::Surely(shown(&command.text)),

@@ -14,37 +14,52 @@ pub(crate) enum Reading {
     Wide,
 }
 
-/// Tells whether a path specifier names this path.
-pub(crate) fn matches(specifier: &str, path: &Path, reading: Reading) -> bool {
-    let specifier = specifier.trim();
-    let is_absolute = specifier.starts_with('/');
-    let specifier_body = specifier.trim_start_matches("./");
-    let is_name = !specifier_body.trim_end_matches('/').contains('/');
-    let below = specifier_body.ends_with('/');
-    let mut pattern: Vec<&str> = specifier_body
-        .split('/')
-        .filter(|part| !part.is_empty() && *part != ".")
-        .collect();
-    if below {
-        pattern.push("**");
+/// A compiled path specifier.
+#[derive(Clone, Debug)]
+pub(crate) struct PathPattern<'a> {
+    parts: Vec<&'a str>,
+    is_absolute: bool,
+    /// Whether it is a bare name, which matches at any depth.
+    is_name: bool,
+}
+
+impl<'a> PathPattern<'a> {
+    pub(crate) fn new(specifier: &'a str) -> Self {
+        let specifier = specifier.trim();
+        let body = specifier.trim_start_matches("./");
+        let mut parts: Vec<&str> = body
+            .split('/')
+            .filter(|part| !part.is_empty() && *part != ".")
+            .collect();
+        if body.ends_with('/') {
+            parts.push("**");
+        }
+        Self {
+            parts,
+            is_absolute: specifier.starts_with('/'),
+            is_name: body == specifier && !body.trim_end_matches('/').contains('/'),
+        }
     }
-    let Some(parts) = parts(path) else {
-        // A path that climbs out of where it starts could be any path.
-        return reading == Reading::Wide;
-    };
-    let wide = reading == Reading::Wide;
-    let found = |parts: &[&str]| matches_parts(&pattern, parts, wide);
-    if is_absolute {
-        return path.is_absolute() && found(&parts);
-    }
-    let anywhere = wide || (is_name && specifier == specifier_body);
-    if path.is_absolute() && !wide {
-        return false;
-    }
-    if anywhere {
-        (0..=parts.len()).any(|from| parts.get(from..).is_some_and(found))
-    } else {
-        found(&parts)
+
+    /// Tells whether the specifier names this path.
+    pub(crate) fn matches(&self, path: &Path, reading: Reading) -> bool {
+        let Some(parts) = parts(path) else {
+            // A path that climbs out of where it starts could be any path.
+            return reading == Reading::Wide;
+        };
+        let wide = reading == Reading::Wide;
+        let found = |parts: &[&str]| matches_parts(&self.parts, parts, wide);
+        if self.is_absolute {
+            return path.is_absolute() && found(&parts);
+        }
+        if path.is_absolute() && !wide {
+            return false;
+        }
+        if wide || self.is_name {
+            (0..=parts.len()).any(|from| parts.get(from..).is_some_and(found))
+        } else {
+            found(&parts)
+        }
     }
 }
 
@@ -192,7 +207,7 @@ mod tests {
         ];
         for (specifier, path, expected) in table {
             assert_eq!(
-                matches(specifier, Path::new(path), Reading::Narrow),
+                PathPattern::new(specifier).matches(Path::new(path), Reading::Narrow),
                 expected,
                 "{specifier:?} on {path:?}"
             );
@@ -213,7 +228,7 @@ mod tests {
         ];
         for (specifier, path, expected) in table {
             assert_eq!(
-                matches(specifier, Path::new(path), Reading::Wide),
+                PathPattern::new(specifier).matches(Path::new(path), Reading::Wide),
                 expected,
                 "{specifier:?} on {path:?}"
             );
@@ -223,11 +238,9 @@ mod tests {
     #[test]
     fn an_escaped_path_names_itself_only() {
         let path = "/a/x*y?z\\.txt";
-        assert!(matches(&escape(path), Path::new(path), Reading::Narrow));
-        assert!(!matches(
-            &escape(path),
-            Path::new("/a/xzzyqz\\.txt"),
-            Reading::Narrow
-        ));
+        let pattern = escape(path);
+        let pattern = PathPattern::new(&pattern);
+        assert!(pattern.matches(Path::new(path), Reading::Narrow));
+        assert!(!pattern.matches(Path::new("/a/xzzyqz\\.txt"), Reading::Narrow));
     }
 }

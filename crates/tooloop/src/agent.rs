@@ -132,6 +132,12 @@ impl AgentBuilder {
         self
     }
 
+    /// How often the same calls with the same outcome may come in a row before the turn ends.
+    pub fn stop_after_repeats(mut self, times: u32) -> Self {
+        self.settings.stop_after_repeats = times;
+        self
+    }
+
     /// Makes the agent.
     ///
     /// # Errors
@@ -224,27 +230,31 @@ impl Agent {
     }
 
     /// Begins a session that has the past of the one in this journal, which stays as it is and may
-    /// be in use.
+    /// be in use. It is recorded if the agent keeps journals.
     ///
     /// # Errors
-    /// If the journal cannot be read, or the agent keeps none.
+    /// If the journal cannot be read.
     pub fn fork(&self, path: &Path, id: SessionId) -> Result<Session, SessionError> {
-        let catalog = self.0.catalog.as_ref().ok_or(SessionError::NoJournal)?;
         let mut transcript = Transcript::default();
         let mut records = Vec::new();
         let (parent, warnings) = read_records(path, |record| {
             transcript.apply(&record.entry);
             records.push(record);
         })?;
-        let header = Header {
-            forked_from: Some(ForkedFrom {
-                session: parent.session,
-                record: records.last().map(|record| record.id.clone()),
-            }),
-            ..Header::new(id, self.0.workspace.clone())
+        let store: Box<dyn Store> = match &self.0.catalog {
+            None => Box::new(MemoryStore::named(id)),
+            Some(catalog) => {
+                let header = Header {
+                    forked_from: Some(ForkedFrom {
+                        session: parent.session,
+                        record: records.last().map(|record| record.id.clone()),
+                    }),
+                    ..Header::new(id, self.0.workspace.clone())
+                };
+                Box::new(JsonlStore::fork(catalog.path(id), header, records))
+            }
         };
-        let store = JsonlStore::fork(catalog.path(id), header, records);
-        Ok(self.start(Box::new(store), transcript, warnings, true))
+        Ok(self.start(store, transcript, warnings, true))
     }
 
     /// Begins a session on a store of your own, with the past that `entries` are.

@@ -175,13 +175,18 @@ impl Driver {
             }
         }
         let closed = self.close().await;
-        let result = result.and(closed);
+        let mut result = result.and(closed).map_err(SessionError::from);
         if let Some(turn) = self.turn.take() {
-            // Only a failed journal leaves a turn without its end.
-            drop(turn.reply.send(Err(SessionError::Closed)));
+            // Only a failed journal leaves a turn without its end. Who waits for the turn is told
+            // why; if nobody does, who closes the session is.
+            let why = std::mem::replace(&mut result, Err(SessionError::Closed));
+            let why = why.err().unwrap_or(SessionError::Closed);
+            if let Err(untold) = turn.reply.send(Err(why)) {
+                result = untold.map(drop);
+            }
         }
         self.events.close();
-        result.map_err(SessionError::from)
+        result
     }
 
     async fn wait(&mut self, inbox: &mut mpsc::Receiver<Command>, end: &CancellationToken) -> Came {

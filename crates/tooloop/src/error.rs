@@ -38,7 +38,4 @@ pub enum SessionError {
     /// The journal cannot be read or written. Nothing was done that is not on record.
     #[error(transparent)]
     Journal(#[from] StoreError),
-    /// The agent was built without a journal.
-    #[error("this agent keeps no journal, so there is nothing to resume")]
-    NoJournal,
 }

@@ -6,12 +6,12 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use tooloop::{Agent, provider::{ScriptedProvider, script}};
+//! use tooloop::{Agent, provider::ScriptedProvider};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // Any provider will do; this one says what it is told to.
-//! let provider = ScriptedProvider::new(vec![script::say("Hello, World!")]);
+//! let provider = ScriptedProvider::new().say("Hello, World!");
 //!
 //! let agent = Agent::builder()
 //!     .provider(Arc::new(provider))
@@ -72,3 +72,8 @@ pub use tooloop_tool::{
     DynTool, Progress, Registry, RegistryError, Tool, ToolContext, ToolError, ToolFuture,
     ToolOutput, tool,
 };
+
+/// The README's example is compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -3,7 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "helpers of tests may panic"
+    reason = "shared test code may panic"
 )]
 
 use std::ffi::OsString;

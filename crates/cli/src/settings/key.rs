@@ -13,13 +13,6 @@ pub(super) struct Key {
     /// Where its value is kept, and what that may be.
     pub(super) slot: for<'s> fn(&'s mut Settings) -> Slot<'s>,
     /// What it means, for the documentation.
-    #[cfg_attr(
-        not(test),
-        expect(
-            dead_code,
-            reason = "a test keeps the page of settings in step with it"
-        )
-    )]
     pub(super) doc: &'static str,
 }
 

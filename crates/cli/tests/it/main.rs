@@ -10,6 +10,11 @@
     reason = "a test may fail anywhere"
 )]
 
+mod bash;
 mod headless;
+mod history;
+mod retries;
+mod session;
 mod support;
+mod torture;
 mod wire;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tooloop_testkit::run::{Finished, Run, Running, Stdin};
+use tooloop_testkit::run::{Finished, Run, Running, Signal, Stdin};
 use tooloop_testkit::{
     CapturedRequest, ModelServer, Process, Reply, Scratch, Steps, anthropic, openai_chat,
 };
@@ -172,6 +172,17 @@ pub(crate) fn end(running: &Running) -> Finished {
     assert!(!finished.output_open, "{finished}");
     no_leftovers(running);
     finished
+}
+
+/// Ends the program as nothing can prevent; says false if it had ended by itself. Whatever it
+/// started is gone afterwards.
+pub(crate) fn kill(running: &Running) -> bool {
+    let killed = running.signal(Signal::Kill);
+    // Killed is not yet ended: its lock is held until then.
+    let ended = tooloop_testkit::wait_until(LONG, || !running.is_alive());
+    assert!(ended, "it did not end");
+    no_leftovers(running);
+    killed
 }
 
 pub(crate) fn no_leftovers(running: &Running) {
@@ -358,4 +369,38 @@ pub(crate) fn wait_for_file(path: &std::path::Path) {
         "{} has not come to be",
         path.display()
     );
+}
+
+/// The session of a run that has just begun.
+pub(crate) fn session_of(running: &Running) -> String {
+    let (init, _) = running
+        .wait_for_record(LONG, |record| record["subtype"] == "init")
+        .unwrap();
+    init["session_id"].as_str().unwrap().to_owned()
+}
+
+/// How often a death at a random moment is tried.
+pub(crate) fn rounds() -> u32 {
+    let wanted = std::env::var("TOOLOOP_KILL_ROUNDS").ok();
+    wanted.map_or(10, |wanted| wanted.parse().unwrap())
+}
+
+/// Random moments. Shown where a test fails, though moments never come again as they were.
+#[derive(Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new() -> Self {
+        use std::hash::{BuildHasher as _, Hasher as _};
+        let hasher = std::hash::RandomState::new().build_hasher();
+        Self(hasher.finish() | 1)
+    }
+
+    /// Waits for a random time below so many milliseconds.
+    pub(crate) fn wait_ms(&mut self, most: u64) {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        std::thread::sleep(Duration::from_micros(self.0 % (most * 1000)));
+    }
 }

@@ -3,7 +3,7 @@
     dead_code,
     clippy::unwrap_used,
     clippy::panic,
-    reason = "each test binary uses a part; helpers of tests may panic"
+    reason = "each test binary uses a part; shared test code may panic"
 )]
 
 use std::fs;

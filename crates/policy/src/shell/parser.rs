@@ -249,6 +249,10 @@ impl<'a> Parser<'a> {
                 self.blanks();
                 if self.at_word(&["-p"]) {
                     self.position += 2;
+                    self.blanks();
+                }
+                if self.at_word(&["--"]) {
+                    self.position += 2;
                 }
             } else {
                 break;

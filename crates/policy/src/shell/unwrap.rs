@@ -1,12 +1,15 @@
 //! Commands behind commands: `env`, `xargs`, `find -exec`, `sh -c`, `eval` and their like.
 
 use super::{
-    MAX_DEPTH, git,
+    git,
     parser::{Parsed, parse_nested},
     parts::{Assignment, Command, Nature, Origin, Parts, Piece, Problem, Unknown, Word},
     read_only::{is_harmless_environment, is_read_only, standard_program},
     tables::{FIND, RUNNERS, SHELLS, WATCH, WRAPPERS, Wrapper, XARGS},
 };
+
+/// Commands behind more commands than this are not looked into.
+const MAX_WRAPPERS: usize = 10;
 
 /// More commands than this are not looked into.
 const MAX_COMMANDS: usize = 16 * 1024;
@@ -45,8 +48,8 @@ pub(super) fn unwrap(parts: &mut Parts) -> Parsed<()> {
         let found = look(&command.words);
         let depth = depths.get(index).copied().unwrap_or_default() + 1;
         let runs_something = !found.commands.is_empty() || !found.texts.is_empty();
-        if runs_something && depth > MAX_DEPTH {
-            return Err(Problem::TooDeep(MAX_DEPTH));
+        if runs_something && depth > MAX_WRAPPERS {
+            return Err(Problem::TooDeep(MAX_WRAPPERS));
         }
         parts.tainted |= found.taints;
         if let Some(command) = parts.commands.get_mut(index) {
@@ -234,8 +237,12 @@ fn wrapped(wrapper: &Wrapper, words: &[Word]) -> Found {
     }
     let mut assignments = Vec::new();
     while wrapper.assigns
-        && let Some(assignment) = words.get(index).and_then(assignment_word)
+        && let Some(word) = words.get(index)
+        && let Some(assignment) = assignment_word(word)
     {
+        if word.splits() {
+            return Found::opaque(UNKNOWN_PROGRAM);
+        }
         if !is_harmless_environment(&assignment.name) {
             nature = Nature::Carrier;
         }

@@ -99,7 +99,7 @@ impl Editor {
         (editor, warning)
     }
 
-    /// Reads a line that begins as `initial`.
+    /// Reads a line that begins as `initial`. The terminal gives keys one by one before and after.
     pub(crate) async fn read(&mut self, initial: &str, signals: &mut Signals) -> Line {
         let Some(mut reedline) = self.reedline.take() else {
             return Line::Failed(io::Error::other("the line editor is gone"));
@@ -109,10 +109,17 @@ impl Editor {
             reedline.run_edit_commands(&[EditCommand::InsertString(initial.to_owned())]);
         }
         let (done, mut read) = oneshot::channel();
+        let stop = Arc::clone(&self.stop);
         let thread = std::thread::Builder::new()
             .name("prompt".into())
             .spawn(move || {
                 let signal = reedline.read_line(&Mark);
+                // It has just turned this off; what is typed ahead must reach the next reader as it
+                // was typed.
+                if !stop.load(Ordering::Relaxed) && !matches!(signal, Ok(Signal::ExternalBreak(_)))
+                {
+                    drop(crossterm::terminal::enable_raw_mode());
+                }
                 // A history that cannot be written is kept in memory.
                 drop(reedline.sync_history());
                 drop(done.send((reedline, signal)));

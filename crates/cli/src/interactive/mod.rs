@@ -72,7 +72,10 @@ pub(crate) async fn run(
     let (editor, warning) = Editor::new(history.as_deref(), color);
     // In this order: the terminal is restored before what panics said is printed.
     let faults = Faults::keep();
-    let terminal = Terminal::new().map_err(internal("cannot write to the terminal"))?;
+    let mut terminal = Terminal::new().map_err(internal("cannot write to the terminal"))?;
+    terminal
+        .enter()
+        .map_err(internal("cannot set the terminal's mode"))?;
     let mut front = Front {
         agent,
         provider: setup.provider,
@@ -91,11 +94,15 @@ pub(crate) async fn run(
     };
     let mut warnings = setup.warnings;
     warnings.extend(warning);
-    front.greet(workspace, warnings).await?;
-    if setup.open.is_resumed() {
-        front.recall().await?;
-    }
-    let left = front.talk(prompt).await;
+    let is_resumed = setup.open.is_resumed();
+    let left = async {
+        front.greet(workspace, warnings).await?;
+        if is_resumed {
+            front.recall().await?;
+        }
+        front.talk(prompt).await
+    };
+    let left = left.await;
     front.close(left).await
 }
 
@@ -285,9 +292,8 @@ impl Front {
         }
     }
 
-    /// The line editor has failed: says why, with the terminal in order.
-    fn broken(&mut self, error: &io::Error) -> Failure {
-        self.terminal.recover();
+    /// The line editor has failed: says why.
+    fn broken(&self, error: &io::Error) -> Failure {
         let mut words = format!("cannot read from the terminal: {error}");
         for fault in self.faults.take() {
             words.push('\n');
@@ -300,7 +306,7 @@ impl Front {
         let gone = || Failure::from(tooloop::SessionError::Closed);
         let turn = Turn {
             session: self.session.as_ref().ok_or_else(gone)?,
-            terminal: &mut self.terminal,
+            terminal: &self.terminal,
             signals: &mut self.signals,
             questions: &self.questions,
             faults: &self.faults,
@@ -389,6 +395,8 @@ impl Front {
 
     /// Ends what runs, and says how to come back. A signal cuts it short.
     async fn close(mut self, left: Result<Status, Failure>) -> Result<Status, Failure> {
+        // From now on Ctrl-C is a signal again.
+        self.terminal.leave();
         let hint = self.resume_hint();
         let session = self.session.take();
         let processes = self.processes.clone();

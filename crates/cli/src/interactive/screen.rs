@@ -110,6 +110,7 @@ impl Screen {
         } else if !self.partial.is_empty() {
             out.push_str("\r\n");
         }
+        self.fresh &= self.partial.is_empty();
         self.partial.clear();
         self.live.clear();
         self.up = 0;
@@ -169,7 +170,12 @@ impl Screen {
     fn text(&mut self, text: &str, out: &mut String) {
         for piece in text.split_inclusive('\n') {
             let body = piece.strip_suffix('\n');
-            self.partial.push_str(body.unwrap_or(piece));
+            let mut words = body.unwrap_or(piece);
+            if self.partial.is_empty() && !self.fresh && !self.code {
+                // The line was broken here.
+                words = words.trim_start_matches(' ');
+            }
+            self.partial.push_str(words);
             self.full_rows(out);
             if body.is_some() {
                 if self.fresh && self.partial.trim_start().starts_with("```") {

@@ -122,7 +122,7 @@ fn another_size_leaves_one_live_row_and_all_of_the_text() {
         assert!(!shown.contains("typed"), "{columns}: {shown}");
         let flat = shown.replace('\n', "");
         assert!(
-            flat.contains("some textand more of itlive"),
+            flat.contains("some textand moreof itlive"),
             "{columns}: {shown}"
         );
     }

@@ -10,6 +10,11 @@ use std::time::Duration;
 use crossterm::terminal;
 use tokio::task::JoinHandle;
 
+/// Has a paste come in one piece.
+pub(crate) const PASTE: &str = "\u{1b}[?2004h";
+/// And no more.
+pub(crate) const NO_PASTE: &str = "\u{1b}[?2004l";
+
 /// Undoes whatever a frame or a paste mode may have left behind.
 const RESTORE: &str = "\u{1b}[?2026l\u{1b}[?2004l\u{1b}[?7h\u{1b}[?25h";
 
@@ -37,11 +42,10 @@ impl Terminal {
         }
     }
 
-    /// Keys come one by one from now on, and a paste comes in one piece.
+    /// From now on keys come one by one, as they were pressed, and nothing but us shows them.
     pub(crate) fn enter(&mut self) -> io::Result<()> {
         self.raw = true;
-        terminal::enable_raw_mode()?;
-        write(&self.out, b"\x1b[?2004h")
+        terminal::enable_raw_mode()
     }
 
     /// Restores the mode that it was found in.
@@ -51,12 +55,6 @@ impl Terminal {
             drop(write(&self.out, RESTORE.as_bytes()));
             drop(terminal::disable_raw_mode());
         }
-    }
-
-    /// Restores it after something else has failed half-way.
-    pub(crate) fn recover(&mut self) {
-        self.raw = true;
-        self.leave();
     }
 
     /// Writes beside whatever goes on: a terminal that does not read holds up nothing else.

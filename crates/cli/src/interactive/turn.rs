@@ -15,7 +15,7 @@ use super::live::{self, SPIN};
 use super::paint::{Out, Style};
 use super::reader::Reader;
 use super::screen::Screen;
-use super::terminal::{Faults, Terminal};
+use super::terminal::{Faults, NO_PASTE, PASTE, Terminal};
 use super::view::View;
 use crate::exit::Status;
 use crate::signals::Signals;
@@ -28,7 +28,7 @@ const MOST_PENDING: usize = 1_024;
 /// What a turn needs of its surroundings.
 pub(crate) struct Turn<'a> {
     pub(crate) session: &'a Session,
-    pub(crate) terminal: &'a mut Terminal,
+    pub(crate) terminal: &'a Terminal,
     pub(crate) signals: &'a mut Signals,
     pub(crate) questions: &'a Questions,
     pub(crate) faults: &'a Faults,
@@ -59,7 +59,6 @@ impl Turn<'_> {
             faults,
             color,
         } = self;
-        terminal.enter()?;
         let (columns, rows) = Terminal::size();
         let begun = Instant::now();
         let screen = Screen::new(columns, rows, color);
@@ -69,7 +68,7 @@ impl Turn<'_> {
             screen,
             begun,
             pending: Vec::new(),
-            prefix: String::new(),
+            prefix: PASTE.into(),
         };
         let mut events = session.events();
         let mut keys = Reader::start()?;
@@ -134,12 +133,11 @@ impl Turn<'_> {
             }
         }
         let interrupted = shown.controls.is_interrupted();
-        let last = shown.finish();
+        let last = shown.finish() + NO_PASTE;
         let written = match join_now(writing).await {
             Ok(()) => terminal.print(last).await,
             Err(error) => Err(error),
         };
-        terminal.leave();
         if written.is_err() {
             leave = leave.or(Some(Status::Terminated));
         }

@@ -139,6 +139,8 @@ struct TurnUnderWay {
     usage_before: Usage,
     text: String,
     continued: bool,
+    /// The next model call is an earlier one made again.
+    again: bool,
     denials: Vec<Denial>,
     calls: HashMap<ToolUseId, (String, String)>,
 }
@@ -289,6 +291,7 @@ impl Driver {
                     usage_before: self.kernel.transcript().usage(),
                     text: String::new(),
                     continued: false,
+                    again: false,
                     denials: Vec::new(),
                     calls: HashMap::new(),
                 });
@@ -478,9 +481,8 @@ impl Driver {
             }
             Entry::Continue(reason) => match reason {
                 Continue::ContinueOutput => turn.continued = true,
+                Continue::Retry | Continue::EscalateOutput => turn.again = true,
                 Continue::NextStep
-                | Continue::Retry
-                | Continue::EscalateOutput
                 | Continue::Steered
                 | Continue::FollowUp
                 | Continue::Reminder => {}
@@ -501,7 +503,9 @@ impl Driver {
             // Taken out before.
             Effect::Record { .. } => {}
             Effect::CallModel { call, request } => {
-                if let Some(turn) = &mut self.turn {
+                if let Some(turn) = &mut self.turn
+                    && !std::mem::take(&mut turn.again)
+                {
                     turn.steps = turn.steps.saturating_add(1);
                 }
                 let provider = Arc::clone(&self.provider);

@@ -1,0 +1,312 @@
+//! The library as a program that embeds it sees it.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may fail where it stands"
+)]
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::sync::Notify;
+use tooloop::journal::{Catalog, SessionId};
+use tooloop::provider::{Reply as ModelReply, ScriptedProvider};
+use tooloop::{
+    Access, Agent, AgentBuilder, Approval, Approver, During, Event, Message, ModelError,
+    ModelErrorKind, Question, Reply, RetryPolicy, SessionError, Tool, ToolContext, ToolError,
+    ToolOutput, TurnEnd,
+};
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+/// What a test's tool does.
+#[derive(Clone)]
+enum Act {
+    Say(&'static str),
+    Panic,
+    /// Tells that it runs, then waits to be cancelled.
+    Wait(Arc<Notify>),
+}
+
+struct Probe {
+    name: &'static str,
+    effectful: bool,
+    act: Act,
+}
+
+impl Tool for Probe {
+    type Input = Nothing;
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn description(&self) -> &str {
+        "A probe."
+    }
+
+    fn access(&self, _: &Nothing) -> Access {
+        if self.effectful {
+            Access::effectful()
+        } else {
+            Access::read_only()
+        }
+    }
+
+    async fn run(&self, _: Nothing, context: &ToolContext) -> Result<ToolOutput, ToolError> {
+        match &self.act {
+            Act::Say(text) => Ok(ToolOutput::text(*text)),
+            Act::Panic => panic!("the tool's own fault"),
+            Act::Wait(running) => {
+                running.notify_one();
+                context.cancellation.cancelled().await;
+                Err(ToolError::Cancelled)
+            }
+        }
+    }
+}
+
+fn probe(name: &'static str, act: Act) -> Probe {
+    Probe {
+        name,
+        effectful: false,
+        act,
+    }
+}
+
+fn agent(provider: ScriptedProvider) -> (AgentBuilder, Arc<ScriptedProvider>) {
+    let provider = Arc::new(provider);
+    let builder = Agent::builder()
+        .provider(Arc::clone(&provider) as _)
+        .model("scripted")
+        .retry(RetryPolicy {
+            base: std::time::Duration::ZERO,
+            ..RetryPolicy::default()
+        });
+    (builder, provider)
+}
+
+/// The results in the newest request, as texts.
+fn results(provider: &ScriptedProvider) -> Vec<(String, bool)> {
+    let requests = provider.requests();
+    let messages = &requests.last().unwrap().messages;
+    let newest = messages
+        .iter()
+        .rev()
+        .find_map(|message| match message.message() {
+            Message::ToolResults(results) => Some(results.clone()),
+            Message::User(_) | Message::Assistant(_) => None,
+        });
+    let text = |content: &[tooloop::Content]| format!("{content:?}");
+    newest
+        .unwrap()
+        .iter()
+        .map(|result| (text(&result.content), result.is_error))
+        .collect()
+}
+
+#[tokio::test]
+async fn what_goes_wrong_in_a_call_is_told_to_the_model_and_the_turn_goes_on() {
+    let script = ScriptedProvider::new()
+        .call("t1", "broken", "{}")
+        .call("t2", "Fine", "{}")
+        .call("t3", "fine", r#"{"x":1}"#)
+        .say("done");
+    let (builder, provider) = agent(script);
+    let agent = builder
+        .tool(probe("broken", Act::Panic))
+        .tool(probe("fine", Act::Say("ok")))
+        .build()
+        .unwrap();
+    let session = agent.session().unwrap();
+    let report = session.prompt("go").await.unwrap();
+    assert_eq!(report.end, TurnEnd::Completed);
+    assert_eq!((report.text.as_str(), report.steps), ("done", 4));
+    let requests = provider.requests();
+    let told = format!("{:?}", requests.last().unwrap().messages);
+    for words in [
+        "this is a fault of the tool",
+        "Did you mean fine? The tools are: broken, fine.",
+        "unknown field `x`",
+    ] {
+        assert!(told.contains(words), "{words} is not in {told}");
+    }
+    session.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_retry_is_no_step() {
+    let overloaded = ModelError::new(ModelErrorKind::Overloaded, "busy");
+    let script = ScriptedProvider::new()
+        .then(ModelReply::Refused(overloaded))
+        .say("done");
+    let (builder, provider) = agent(script);
+    let session = builder.build().unwrap().session().unwrap();
+    let report = session.prompt("go").await.unwrap();
+    assert_eq!((report.end, report.steps), (TurnEnd::Completed, 1));
+    assert_eq!(provider.requests().len(), 2);
+    session.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_dropped_prompt_interrupts_its_turn_and_the_session_lives_on() {
+    let script = ScriptedProvider::new().call("t1", "wait", "{}").say("next");
+    let running = Arc::new(Notify::new());
+    let (builder, provider) = agent(script);
+    let agent = builder
+        .tool(probe("wait", Act::Wait(Arc::clone(&running))))
+        .build()
+        .unwrap();
+    let session = agent.session().unwrap();
+    {
+        let turn = session.prompt("go");
+        tokio::select! {
+            report = turn => panic!("it ended: {report:?}"),
+            () = running.notified() => {}
+        }
+    }
+    let report = loop {
+        // The interrupt is on its way; until it has arrived the session is busy.
+        match session.prompt("again").await {
+            Err(SessionError::Busy) => tokio::task::yield_now().await,
+            report => break report.unwrap(),
+        }
+    };
+    assert_eq!(report.text, "next");
+    let (told, is_error) = results(&provider).pop().unwrap();
+    assert!(is_error && told.contains("interrupted"), "{told}");
+    session.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_said_too_late_is_given_back() {
+    let script = ScriptedProvider::new().call("t1", "wait", "{}").say("done");
+    let running = Arc::new(Notify::new());
+    let (builder, _) = agent(script);
+    let agent = builder
+        .tool(probe("wait", Act::Wait(Arc::clone(&running))))
+        .build()
+        .unwrap();
+    let session = agent.session().unwrap();
+    let turn = session.prompt("go");
+    let other = async {
+        running.notified().await;
+        session.steer("only src").await.unwrap();
+        session.interrupt().await.unwrap();
+    };
+    let (report, ()) = tokio::join!(turn, other);
+    let report = report.unwrap();
+    // It did not reach the model, so it is given back.
+    let during = During::Tools;
+    assert_eq!(report.end, TurnEnd::Interrupted { during });
+    assert_eq!(format!("{:?}", report.unsent), r#"[[Text("only src")]]"#);
+    session.close().await.unwrap();
+}
+
+struct Always(Reply);
+
+impl Approver for Always {
+    fn decide(&self, _: Question) -> BoxFuture<'static, Reply> {
+        Box::pin(std::future::ready(self.0.clone()))
+    }
+}
+
+#[tokio::test]
+async fn calls_with_effects_are_asked_about_and_nobody_means_no() {
+    for (approval, expected, denied) in [
+        (Approval::Nobody, "there is nobody to ask", 1),
+        (
+            Approval::By(Arc::new(Always(Reply::Deny {
+                reason: "not today".into(),
+            }))),
+            "not today",
+            1,
+        ),
+        (Approval::By(Arc::new(Always(Reply::Allow))), "written", 0),
+    ] {
+        let script = ScriptedProvider::new()
+            .call("t1", "write", "{}")
+            .say("done");
+        let (builder, provider) = agent(script);
+        let agent = builder
+            .approval(approval)
+            .tool(Probe {
+                name: "write",
+                effectful: true,
+                act: Act::Say("written"),
+            })
+            .build()
+            .unwrap();
+        let session = agent.session().unwrap();
+        let report = session.prompt("go").await.unwrap();
+        let (told, _) = results(&provider).pop().unwrap();
+        assert!(told.contains(expected), "{told}");
+        assert_eq!(report.denials.len(), denied);
+        session.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_recorded_session_goes_on_in_another_agent() {
+    let root = tempfile::tempdir().unwrap();
+    let work = tempfile::tempdir().unwrap();
+    let id = SessionId::generate();
+    let (builder, _) = agent(ScriptedProvider::new().say("one"));
+    let first = builder.journal(root.path()).workspace(work.path());
+    let session = first.build().unwrap().session_named(id).unwrap();
+    session.prompt("remember 7").await.unwrap();
+    session.close().await.unwrap();
+
+    let (builder, provider) = agent(ScriptedProvider::new().say("two"));
+    let second = builder.journal(root.path()).workspace(work.path());
+    let second = second.build().unwrap();
+    let path = second.catalog().map(|catalog: &Catalog| catalog.path(id));
+    let session = second.resume(&path.unwrap()).unwrap();
+    session.prompt("which number?").await.unwrap();
+    let told = format!("{:?}", provider.requests().last().unwrap().messages);
+    assert!(
+        told.contains("remember 7") && told.contains("one"),
+        "{told}"
+    );
+    session.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn events_tell_the_whole_turn_in_order() {
+    let script = ScriptedProvider::new().call("t1", "fine", "{}").say("done");
+    let (builder, _) = agent(script);
+    let agent = builder.tool(probe("fine", Act::Say("ok"))).build().unwrap();
+    let session = agent.session().unwrap();
+    let mut events = session.events();
+    session.prompt("go").await.unwrap();
+    session.close().await.unwrap();
+    let mut kinds = Vec::new();
+    while let Some(event) = events.next().await {
+        let kind = match event {
+            Event::Recorded(_) => "recorded",
+            Event::ToolStarted { .. } => "tool started",
+            Event::ToolEnded { .. } => "tool ended",
+            Event::TurnEnded(_) => "turn ended",
+            _ => continue,
+        };
+        kinds.push(kind);
+    }
+    let place = |kind| kinds.iter().position(|other| *other == kind).unwrap();
+    assert!(place("tool started") < place("tool ended"), "{kinds:?}");
+    assert_eq!(kinds.first(), Some(&"recorded"));
+    assert_eq!(kinds.last(), Some(&"turn ended"));
+}
+
+#[tokio::test]
+async fn a_blank_prompt_is_refused_here() {
+    let (builder, provider) = agent(ScriptedProvider::new());
+    let session = builder.build().unwrap().session().unwrap();
+    let error = session.prompt(" \n").await.unwrap_err();
+    assert!(matches!(error, SessionError::BlankPrompt), "{error}");
+    assert!(provider.requests().is_empty());
+    session.close().await.unwrap();
+}

@@ -44,8 +44,7 @@ pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
     let output = Output::stdout().map_err(internal("cannot write to standard output"))?;
     let session_id = print.session.id().to_string();
     let mut records = Records::new(Some(session_id), print.partial);
-    let streaming = print.format == OutputFormat::StreamJson;
-    if streaming {
+    if print.format == OutputFormat::StreamJson {
         let init = records.init(&Init {
             workspace: print.session.workspace().display().to_string(),
             model: &print.model,
@@ -64,7 +63,7 @@ pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
         output: &output,
         records,
         signals,
-        streaming,
+        format: print.format,
         stopped: None,
         model: &print.model,
     };
@@ -180,7 +179,7 @@ struct Run<'a> {
     output: &'a Output,
     records: Records,
     signals: Signals,
-    streaming: bool,
+    format: OutputFormat,
     /// The status that a signal, or a reader that has gone, ends the run with.
     stopped: Option<Status>,
     model: &'a str,
@@ -225,7 +224,8 @@ impl Run<'_> {
                     line = lines.next() => line,
                     stopped = self.signals.next() => {
                         self.stopped = Some(stopped);
-                        None
+                        let words = "interrupted while waiting for the next message";
+                        return Outcome::Untold(Err(Failure::new(stopped, words)));
                     }
                 },
             };
@@ -243,8 +243,12 @@ impl Run<'_> {
             match self.turn(content, &mut lines).await {
                 Ok(report) if self.stopped.is_none() => {
                     let status = Status::of(&report.end);
-                    let record = self.records.result(&report, status, self.model);
-                    self.output.record(&record).await;
+                    if self.format == OutputFormat::Text {
+                        tell_as_text(self.output, report).await;
+                    } else {
+                        let record = self.records.result(&report, status, self.model);
+                        self.output.record(&record).await;
+                    }
                     told = Some(status);
                 }
                 untold => return Outcome::Untold(untold),
@@ -355,9 +359,10 @@ impl Run<'_> {
     }
 
     async fn event(&mut self, event: Event) {
+        let streaming = self.format == OutputFormat::StreamJson;
         match &event {
-            Event::Warning(words) if !self.streaming => return complain(words),
-            Event::Recorded(entry) if !self.streaming => {
+            Event::Warning(words) if !streaming => return complain(words),
+            Event::Recorded(entry) if !streaming => {
                 if let tooloop::Entry::Retry {
                     error,
                     wait_ms,
@@ -374,7 +379,7 @@ impl Run<'_> {
                 }
                 return;
             }
-            _ if !self.streaming => return,
+            _ if !streaming => return,
             _ => {}
         }
         let records = match event {

@@ -533,6 +533,14 @@ fn keys_are_not_handed_to_commands() {
     );
     assert!(!finished.stderr.text().contains("kk-"));
 
+    // One whose name tells nothing is withheld because it is named.
+    let named = [
+        ("TEAM_LOGIN", "kk-DDD"),
+        ("TOOLOOP_KEY_VARIABLE", "TEAM_LOGIN"),
+    ];
+    let (_, results) = run_all(&["env | grep -c kk-"], &scratch, &named);
+    assert!(results[0].starts_with("0\n"), "{results:?}");
+
     // One may be let through by name.
     let passed: Vec<_> = keys
         .into_iter()

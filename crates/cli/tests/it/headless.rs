@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tooloop_testkit::run::{Finished, Output, Run, Stdin};
+use tooloop_testkit::run::{Finished, Output, Run, Signal, Stdin};
 use tooloop_testkit::{Gate, ModelServer, Reply, Scratch, hold, wait_for, wait_until};
 
 use crate::support::{
@@ -529,6 +529,58 @@ both! {
 }
 
 #[test]
+fn a_front_end_may_want_text() {
+    let (scratch, server) = (
+        Scratch::new(),
+        ModelServer::start([Api::Messages.say("one"), Api::Messages.say("two")]),
+    );
+    let running = asking(&scratch, &server, Api::Messages)
+        .args(["--input-format", "stream-json"])
+        .stdin(Stdin::Silent)
+        .start();
+    for (prompt, answer) in [("first", "one"), ("second", "two")] {
+        speak(&running, prompt);
+        running.wait_for_line(LONG, |line| line == answer).unwrap();
+    }
+    running.close_stdin();
+    let finished = end(&running);
+    finished.assert_code(0);
+    assert_eq!(finished.stdout.text(), "one\ntwo\n");
+}
+
+#[test]
+fn a_message_that_cannot_be_used_is_told_after_the_turn() {
+    let api = Api::Messages;
+    let scratch = Scratch::new();
+    let command = "touch started; until [ -e go ]; do sleep 0.02; done";
+    let server = ModelServer::start([api.bash("c_1", command), api.say("ok")]);
+    let running = front_end(&scratch, &server, api).start();
+    speak(&running, "work");
+    wait_for_file(&scratch.workspace().join("started"));
+    send(&running, &json!({"type": "nonsense"}));
+    running.close_stdin();
+    scratch.write("go", "");
+    assert_eq!(wait_for_result(&running, 1)["result"], "ok");
+    let words = finish(&running).failed(42, "not_run");
+    assert!(
+        words.contains("line 2") && words.contains("nonsense"),
+        "{words}"
+    );
+}
+
+#[test]
+fn a_signal_between_two_messages_ends_the_run() {
+    for (signal, status) in [(Signal::Interrupt, 130), (Signal::Terminate, 143)] {
+        let (scratch, server) = (Scratch::new(), ModelServer::start([Api::Chat.say("one")]));
+        let running = front_end(&scratch, &server, Api::Chat).start();
+        speak(&running, "first");
+        wait_for_result(&running, 1);
+        assert!(running.signal(signal));
+        finish(&running).failed(status, "not_run");
+    }
+}
+
+#[test]
 fn control_requests_are_answered() {
     let (scratch, server) = (
         Scratch::new(),
@@ -954,6 +1006,45 @@ fn the_demo_needs_nothing() {
     finished.assert_code(0);
     let records = finished.json_lines().unwrap();
     assert_eq!(records.last().unwrap()["subtype"], "success", "{finished}");
+}
+
+#[test]
+fn hello_does_a_small_job_with_the_model_at_hand() {
+    let api = Api::Messages;
+    let calls = [("c_r", "cat notes.txt"), ("c_w", "touch M")];
+    let (scratch, server) = (
+        Scratch::new(),
+        ModelServer::start([api.bashes(&calls), api.say("two files")]),
+    );
+    let run = bare(&scratch)
+        .model(&server)
+        .env("TOOLOOP_MODEL", api.model())
+        .args(["hello", "--fast"]);
+    let finished = end(&run.start());
+    finished.assert_code(0);
+    let text = finished.stdout.text();
+    assert!(
+        text.contains("two files") && text.contains("Buy milk."),
+        "{text}"
+    );
+    assert!(text.contains("permission denied"), "{text}");
+    assert!(journals(&scratch).is_empty());
+    server.assert_clean();
+}
+
+/// The README has a row for each status, and help names them.
+#[test]
+fn the_statuses_are_documented() {
+    let readme = include_str!("../../../../README.md");
+    let (_, table) = readme.split_once("## Exit status").unwrap();
+    let (table, _) = table.split_once("\n## ").unwrap();
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| "));
+    let statuses: Vec<u8> = rows
+        .filter_map(|row| row.split_once(" |"))
+        .flat_map(|(first, _)| first.split(", ").map(str::to_owned).collect::<Vec<_>>())
+        .filter_map(|status| status.parse().ok())
+        .collect();
+    assert_eq!(statuses, [0, 1, 2, 41, 42, 44, 52, 53, 54, 130, 143, 141]);
 }
 
 #[test]

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use serde_json::json;
+use tooloop_testkit::run::Signal;
 use tooloop_testkit::{
     AfterLast, ModelServer, Reply, Scratch, Steps, anthropic, openai_chat, reset,
 };
 
-use crate::support::{Api, Done, both, finish, said, tooloop};
+use crate::support::{Api, Done, LONG, both, finish, said, tooloop};
 
 fn refused(api: Api, status: u16, retry_after: Option<&str>) -> Reply {
     let kind = match status {
@@ -165,6 +166,7 @@ both! {
         assert_eq!(played.done.answer(), "Hello world");
         assert_eq!(played.done.texts(), ["Hello world"]);
         assert_eq!(played.done.retries()[0]["voided"], true);
+        assert_eq!(played.done.result()["num_turns"], 1);
         assert_eq!(played.done.system("message_voided").len(), 1);
         assert!(!played.server.request(1).mentions("Hello"));
     }
@@ -242,6 +244,21 @@ both! {
         finish(&run.arg("go").start()).failed(1, "model_error");
         // After waits of 200 and 400 ms at least, the next would end too late.
         assert!((2..=3).contains(&server.requests().len()), "{}", server.requests().len());
+    }
+
+    fn a_signal_ends_the_wait(api) {
+        let (scratch, server) = (Scratch::new(), ModelServer::start([refused(api, 503, None), api.say("ok").into()]));
+        let run = tooloop(&scratch, &server, api)
+            .env("TOOLOOP_RETRY_BASE_MS", "300000")
+            .env("TOOLOOP_RETRY_MAX_WAIT_MS", "300000")
+            .env("TOOLOOP_RETRY_MAX_TOTAL_MS", "900000");
+        let running = run.arg("go").start();
+        running.wait_for_record(LONG, |record| record["subtype"] == "api_retry").unwrap();
+        assert!(running.signal(Signal::Terminate));
+        finish(&running).failed(143, "interrupted");
+        let done = crate::support::ask(&scratch, &server, api, "again");
+        assert_eq!(done.answer(), "ok");
+        server.assert_clean();
     }
 
     /// C40 d

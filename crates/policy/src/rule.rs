@@ -261,9 +261,9 @@ mod tests {
     #[test]
     fn paths_are_tied_to_their_folder() {
         let table = [
-            ("Read(./secrets/**)", "Read(/work/p/secrets/**)"),
-            ("Edit(src/**)", "Edit(/work/p/src/**)"),
-            ("Edit(.env)", "Edit(/work/p/**/.env)"),
+            ("Read(./secrets/**)", "Read(/srv/p/secrets/**)"),
+            ("Edit(src/**)", "Edit(/srv/p/src/**)"),
+            ("Edit(.env)", "Edit(/srv/p/**/.env)"),
             ("Edit(~/notes/*)", "Edit(/home/u/notes/*)"),
             ("Edit(/etc/**)", "Edit(/etc/**)"),
             ("Bash(./x *)", "Bash(./x *)"),
@@ -273,7 +273,7 @@ mod tests {
             let anchored = rule
                 .parse::<Rule>()
                 .unwrap()
-                .anchored(Path::new("/work/p/"), Some(Path::new("/home/u")));
+                .anchored(Path::new("/srv/p/"), Some(Path::new("/home/u")));
             assert_eq!(anchored.to_string(), expected);
         }
     }

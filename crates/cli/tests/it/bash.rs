@@ -228,6 +228,8 @@ fn commands_that_want_a_person_end_by_themselves() {
     assert_eq!(done.answer(), "ok");
     assert_eq!(running.unread_stdin().unwrap(), b"USER-LINE\n");
     assert!(!server.request(0).mentions("USER-LINE"));
+    let complaint = done.finished.stderr.text();
+    assert!(complaint.contains("was not read"), "{complaint}");
     let request = server.request(1);
     assert!(!request.mentions("USER-LINE"), "{}", request.body);
     for (id, command) in &calls {

@@ -832,7 +832,7 @@ both! {
         let done = finish(&running);
         assert_eq!(done.answer(), "ok");
         assert!(server.request(0).arrived - running.started() < Duration::from_secs(10));
-        assert!(done.system("warning").is_empty());
+        assert_eq!(done.finished.stderr.text(), "");
     }
 
     /// C45 f

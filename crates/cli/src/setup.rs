@@ -158,6 +158,7 @@ pub(crate) async fn setup(args: &RunArgs, workspace: &Path) -> Result<Setup, Fai
         &model,
         caps,
         system_prompt(args, workspace)?,
+        workspace,
     )
     .workspace(workspace)
     .tool(bash);
@@ -203,6 +204,7 @@ fn agent(
     model: &str,
     caps: Caps,
     system: String,
+    workspace: &Path,
 ) -> AgentBuilder {
     let (cap, escalated) = caps.of(&*provider, model);
     Agent::builder()
@@ -219,12 +221,19 @@ fn agent(
             max_server_wait: settings.retry_after_max,
             ..RetryPolicy::default()
         })
-        .policy(Policy {
-            mode: settings.permission_mode,
-            deny: settings.disallowed_tools.clone(),
-            ask: settings.ask_tools.clone(),
-            allow: settings.allowed_tools.clone(),
-        })
+        .policy(policy(settings, workspace))
+}
+
+/// The rules of all sources. Relative paths in them mean paths in the workspace.
+fn policy(settings: &Settings, workspace: &Path) -> Policy {
+    let policy = Policy {
+        mode: settings.permission_mode,
+        deny: settings.disallowed_tools.clone(),
+        ask: settings.ask_tools.clone(),
+        allow: settings.allowed_tools.clone(),
+    };
+    let home = environment("HOME").map(PathBuf::from);
+    policy.anchored(workspace, home.as_deref())
 }
 
 fn bash(settings: &Settings, processes: &Processes, folders: Vec<PathBuf>) -> Bash {

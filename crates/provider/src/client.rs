@@ -5,11 +5,15 @@
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use reqwest::{Certificate, Client, ClientBuilder, Url};
+use reqwest::{Certificate, Client, ClientBuilder, Request, Response, Url};
 use tooloop_model::{ModelError, ModelErrorKind};
+use tower_layer::Layer;
+use tower_service::Service;
 
 use crate::config::{Proxy, TransportConfig};
 use crate::endpoint;
@@ -38,12 +42,111 @@ pub(crate) fn read_certificates(path: &Path) -> Result<Vec<Certificate>, BuildEr
     Ok(certificates)
 }
 
+/// A client that knows how often it has connected.
+#[derive(Debug, Clone)]
+pub(crate) struct PooledClient {
+    client: Client,
+    connects: Connects,
+}
+
+impl PooledClient {
+    /// Sends a request, and sends it again, once, if the connection turns out to have been closed
+    /// by the server since its last use. Many servers close a connection after so many seconds, and
+    /// nobody can tell before something is sent; no part of an answer has come then.
+    pub(crate) async fn send(&self, request: Request) -> Result<Response, reqwest::Error> {
+        let again = request.try_clone();
+        let before = self.connects.count();
+        let error = match self.client.execute(request).await {
+            Ok(response) => return Ok(response),
+            Err(error) => error,
+        };
+        let was_kept = self.connects.count() == before;
+        match again {
+            Some(again) if was_kept && is_closed(&error) => self.client.execute(again).await,
+            _ => Err(error),
+        }
+    }
+
+    /// The client itself.
+    pub(crate) const fn client(&self) -> &Client {
+        &self.client
+    }
+}
+
+/// Whether a connection was closed or reset.
+fn is_closed(error: &reqwest::Error) -> bool {
+    use std::io::ErrorKind;
+    if error.is_timeout() || error.is_connect() || error.is_builder() {
+        return false;
+    }
+    let mut next: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<std::io::Error>() {
+            return matches!(
+                error.kind(),
+                ErrorKind::ConnectionReset
+                    | ErrorKind::BrokenPipe
+                    | ErrorKind::ConnectionAborted
+                    | ErrorKind::UnexpectedEof
+                    | ErrorKind::NotConnected
+            );
+        }
+        next = error.source();
+    }
+    // The client's own word for an end of the stream where an answer should begin.
+    root_cause(error).contains("closed before message completed")
+}
+
+/// Counts connections.
+#[derive(Debug, Clone, Default)]
+struct Connects(Arc<AtomicU64>);
+
+impl Connects {
+    fn count(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl<S> Layer<S> for Connects {
+    type Service = Counted<S>;
+
+    fn layer(&self, inner: S) -> Counted<S> {
+        Counted {
+            inner,
+            connects: self.clone(),
+        }
+    }
+}
+
+/// A connector whose connections are counted.
+#[derive(Debug, Clone)]
+struct Counted<S> {
+    inner: S,
+    connects: Connects,
+}
+
+impl<S: Service<R>, R> Service<R> for Counted<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, destination: R) -> S::Future {
+        self.connects.0.fetch_add(1, Ordering::SeqCst);
+        self.inner.call(destination)
+    }
+}
+
 /// Builds the client for calls to `url`.
 pub(crate) fn build(
     url: &Url,
     config: &TransportConfig,
     extra: &[Certificate],
-) -> Result<Client, ModelError> {
+) -> Result<PooledClient, ModelError> {
+    let connects = Connects::default();
     let builder = Client::builder()
         .user_agent(AGENT)
         // A key must never follow a redirect to another host.
@@ -54,6 +157,7 @@ pub(crate) fn build(
         .tcp_nodelay(true)
         .tcp_keepalive(KEEP_ALIVE)
         .pool_idle_timeout(KEEP_IDLE)
+        .connector_layer(connects.clone())
         .retry(reqwest::retry::never());
     let builder = proxy(builder, url, &config.proxy)?;
     let builder = if url.scheme() == "https" || extra_tls(&config.proxy) {
@@ -62,7 +166,7 @@ pub(crate) fn build(
     } else {
         builder.http1_only().tls_backend_preconfigured(no_tls()?)
     };
-    builder.build().map_err(|error| {
+    let client = builder.build().map_err(|error| {
         let cause = root_cause(&error);
         if cause.contains("CA certificates") {
             certificate_error(url, &cause)
@@ -72,7 +176,8 @@ pub(crate) fn build(
                 format!("the HTTP client cannot be built: {cause}"),
             )
         }
-    })
+    })?;
+    Ok(PooledClient { client, connects })
 }
 
 fn proxy(builder: ClientBuilder, url: &Url, proxy: &Proxy) -> Result<ClientBuilder, ModelError> {

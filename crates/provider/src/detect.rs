@@ -60,7 +60,7 @@ pub async fn detect_local(servers: &[LocalServer]) -> Option<(ProviderConfig, St
 pub async fn first_model_of(config: &ProviderConfig) -> Option<String> {
     let url = crate::endpoint::endpoint(&config.base_url, "models").ok()?;
     let client = client::build(&url, &config.transport, &[]).ok()?;
-    let mut request = client.get(url);
+    let mut request = client.client().get(url);
     if let Auth::Key(key) | Auth::Bearer(key) = &config.auth {
         request = request.bearer_auth(key.expose());
     }
@@ -76,7 +76,7 @@ async fn first_model(base_url: &str) -> Option<String> {
         ..TransportConfig::default()
     };
     let client = client::build(&url, &config, &[]).ok()?;
-    read_first_model(client.get(url)).await
+    read_first_model(client.client().get(url)).await
 }
 
 async fn read_first_model(request: reqwest::RequestBuilder) -> Option<String> {

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use futures_util::future::BoxFuture;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Certificate, Client, Url};
+use reqwest::{Certificate, Url};
 use tokio_util::sync::CancellationToken;
 use tooloop_model::{ModelError, ModelInfo, Request};
 
 use crate::anthropic::AnthropicCodec;
+use crate::client::PooledClient;
 use crate::config::{Auth, ProviderConfig, WireFormat};
 use crate::models::ModelTable;
 use crate::openai_chat::{ChatSettings, OpenAiChatCodec};
@@ -60,7 +61,7 @@ pub struct HttpProvider {
     /// What must not show in an error, whatever a server says.
     secrets: Vec<crate::Secret>,
     certificates: Vec<Certificate>,
-    client: OnceLock<Client>,
+    client: OnceLock<PooledClient>,
     /// Held while the client is built, so that it is built once.
     building: Mutex<()>,
     models: ModelTable,
@@ -129,7 +130,7 @@ impl HttpProvider {
         self.codec.as_ref()
     }
 
-    fn client(&self) -> Result<Client, ModelError> {
+    fn client(&self) -> Result<PooledClient, ModelError> {
         if let Some(client) = self.client.get() {
             return Ok(client.clone());
         }

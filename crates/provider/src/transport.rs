@@ -11,12 +11,12 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use futures_util::stream;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
-use reqwest::{Client, Response, Url};
+use reqwest::{Response, Url};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 use tooloop_model::{ModelError, ModelErrorKind, StreamEvent};
 
-use crate::client::{connection_error, root_cause};
+use crate::client::{PooledClient, connection_error, root_cause};
 use crate::codec::Failure;
 use crate::{Codec, Decoder, ModelStream, Secret, TransportConfig, endpoint, words};
 
@@ -54,7 +54,7 @@ impl From<&TransportConfig> for Timers {
 /// All that a call needs.
 #[derive(Debug)]
 pub(crate) struct Call {
-    pub(crate) client: Client,
+    pub(crate) client: PooledClient,
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
@@ -84,11 +84,11 @@ async fn start(call: Call, codec: &dyn Codec) -> Result<ModelStream, ModelError>
     } = call;
     let host = endpoint::host_and_port(&url);
     let begin = async {
-        let request = client.post(url.clone()).headers(headers).body(body);
-        let mut response = request
-            .send()
-            .await
-            .map_err(|error| connection_error(&url, &error))?;
+        // Bytes that are shared, so that sending them a second time copies nothing.
+        let request = client.client().post(url.clone()).headers(headers);
+        let failed = |error| connection_error(&url, &error);
+        let request = request.body(Bytes::from(body)).build().map_err(failed)?;
+        let mut response = client.send(request).await.map_err(failed)?;
         if response.status() != reqwest::StatusCode::OK {
             return Err(refused(response, &host, codec).await);
         }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tooloop_model::{Message, ModelErrorKind, StreamEvent};
 use tooloop_provider::{Auth, Provider, Secret, WireFormat, request};
 use tooloop_testkit::{
-    Cuts, Gate, ModelServer, Newline, Reply, Steps, Wire, anthropic as messages, bytes, hold,
+    Cuts, Gate, ModelServer, Newline, Reply, Steps, Wire, anthropic as messages, bytes, cut, hold,
     open_gate, openai_chat, pause, wait_for,
 };
 
@@ -97,6 +97,41 @@ async fn a_refused_call_costs_no_connection() {
     fail(&provider).await;
     ask(&provider, hello()).await.unwrap();
     assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_has_closed_is_no_failure() {
+    // The server takes the second request on the old connection and hangs up without a word, as
+    // one does whose time for idle connections has just run out.
+    let hang_up = || Reply::steps_of(cut());
+    let server = ModelServer::start([
+        messages::say("one").into(),
+        hang_up(),
+        messages::say("two").into(),
+        Reply::reset(),
+        messages::say("three").into(),
+    ]);
+    let provider = anthropic(&server);
+    for text in ["one", "two", "three"] {
+        assert_eq!(ask(&provider, hello()).await.unwrap().text(), text);
+    }
+    assert_eq!(server.connections(), 3);
+    server.assert_clean();
+}
+
+#[tokio::test]
+async fn a_new_connection_that_fails_is_a_failure() {
+    let replies = [
+        Reply::steps_of(cut()),
+        Reply::reset(),
+        Reply::steps_of(cut()),
+    ];
+    let server = ModelServer::start(replies);
+    let provider = anthropic(&server);
+    for index in 0..3 {
+        assert_eq!(fail(&provider).await.kind, ModelErrorKind::Connection);
+        assert_eq!(server.requests().len(), index + 1);
+    }
 }
 
 #[tokio::test]

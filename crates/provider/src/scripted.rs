@@ -242,3 +242,74 @@ fn play(
         }
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt;
+    use tooloop_model::Message;
+
+    use super::*;
+    use crate::request;
+
+    /// What a call gives, each event as a word.
+    async fn ask(provider: &ScriptedProvider, cancel: CancellationToken) -> Vec<String> {
+        let asked = provider.stream(request("m", [Message::user("hi")]), cancel.clone());
+        let mut stream = match asked.await {
+            Ok(stream) => stream,
+            Err(error) => return vec![format!("refused: {error}")],
+        };
+        let mut words = Vec::new();
+        while let Some(event) = stream.next().await {
+            words.push(match event {
+                Ok(StreamEvent::TextDelta { text, .. }) => {
+                    // Whoever holds a reply back waits for this.
+                    cancel.cancel();
+                    text
+                }
+                Ok(StreamEvent::MessageStop { .. }) => "stop".into(),
+                Ok(_) => continue,
+                Err(error) => format!("{:?}", error.kind),
+            });
+        }
+        words
+    }
+
+    #[tokio::test]
+    async fn replies_in_order_and_then_none() {
+        let half = vec![
+            StreamEvent::BlockStart {
+                index: 0,
+                block: BlockStart::Text,
+            },
+            StreamEvent::TextDelta {
+                index: 0,
+                text: "half".into(),
+            },
+        ];
+        let overloaded = ModelError::new(ModelErrorKind::Overloaded, "no room");
+        let provider = ScriptedProvider::new()
+            .call("t1", "bash", "{}")
+            .events(half.clone())
+            .then(Reply::Hold(half))
+            .fail(overloaded);
+        let quiet = CancellationToken::new;
+        assert_eq!(ask(&provider, quiet()).await, ["stop"]);
+        assert_eq!(ask(&provider, quiet()).await, ["half", "Cancelled"]);
+        assert_eq!(ask(&provider, quiet()).await, ["half", "Cancelled"]);
+        assert_eq!(ask(&provider, quiet()).await, ["refused: no room"]);
+        assert_eq!(
+            ask(&provider, quiet()).await,
+            ["refused: the scripted replies are over"]
+        );
+        assert_eq!((provider.requests().len(), provider.remaining()), (5, 0));
+        let dead = quiet();
+        dead.cancel();
+        provider.push(Reply::Events(Vec::new()));
+        assert_eq!(
+            ask(&provider, dead).await,
+            ["refused: the call was cancelled"]
+        );
+        provider.push(Reply::Events(Vec::new()));
+        assert_eq!(ask(&provider, quiet()).await, ["CutStream"]);
+    }
+}

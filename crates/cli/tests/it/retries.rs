@@ -122,14 +122,20 @@ both! {
 
     /// C37 f
     fn a_bad_moment_passes(api) {
-        let replies = vec![refused(api, 503, None), Reply::reset(), api.say("ok").into()];
+        // The first reset meets the connection that was kept after the refusal: such a one is not
+        // told from a connection that had grown old, and the request is sent again without a wait.
+        let resets = [Reply::reset(), Reply::reset()];
+        let mut replies = vec![refused(api, 503, None)];
+        replies.extend(resets);
+        replies.push(api.say("ok").into());
         let played = play(api, replies, &[]);
         assert_eq!(played.done.answer(), "ok");
         let kinds: Vec<_> = played.done.retries().into_iter().map(|record| record["error_kind"].clone()).collect();
         assert!(kinds[0] == "overloaded" || kinds[0] == "server", "{kinds:?}");
         assert_eq!((kinds.len(), &kinds[1]), (2, &json!("connection")));
         let texts: Vec<_> = played.server.requests().iter().map(said).collect();
-        assert_eq!((&texts[0], &texts[1]), (&texts[1], &texts[2]));
+        assert!(texts.iter().all(|text| *text == texts[0]), "{texts:?}");
+        assert_eq!(texts.len(), 4);
     }
 
     /// C37 g

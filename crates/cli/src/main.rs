@@ -27,6 +27,7 @@ use crate::args::{Cli, Command, InputFormat, OutputFormat, RunArgs, SessionsComm
 use crate::exit::{Failure, Status};
 use crate::print::{Print, Prompts, complain};
 use crate::records::Records;
+use crate::signals::Signals;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -64,11 +65,10 @@ fn not_parsed(error: &clap::Error) -> ExitCode {
     ) {
         return ExitCode::SUCCESS;
     }
-    let arguments: Vec<_> = std::env::args().collect();
-    let wants_records = arguments.iter().any(|argument| {
+    let wants_records = std::env::args_os().any(|argument| {
         matches!(
-            argument.as_str(),
-            "json" | "stream-json" | "--output-format=json" | "--output-format=stream-json"
+            argument.to_str(),
+            Some("json" | "stream-json" | "--output-format=json" | "--output-format=stream-json")
         )
     });
     if wants_records {
@@ -149,7 +149,17 @@ async fn headless_run(args: RunArgs, workspace: &std::path::Path) -> Result<Stat
         }
         InputFormat::StreamJson => Prompts::Lines(input::lines()),
     };
-    let setup = setup::setup(&args, workspace).await?;
+    let mut signals = Signals::new().map_err(|error| {
+        let words = format!("cannot listen for signals: {error}");
+        Failure::new(Status::Internal, words)
+    })?;
+    // A server may be asked for its models here, which takes as long as the server likes.
+    let setup = tokio::select! {
+        setup = setup::setup(&args, workspace) => setup?,
+        status = signals.next() => {
+            return Err(Failure::new(status, "ended by a signal before the session began"));
+        }
+    };
     let agent = setup
         .agent
         .build()

@@ -206,7 +206,8 @@ impl Agent {
     /// Begins a session under a name of your own.
     ///
     /// # Errors
-    /// If a journal of that name is there already.
+    /// None at present: whether a journal of that name is there already shows when the first entry
+    /// is recorded, and fails the prompt then.
     pub fn session_named(&self, id: SessionId) -> Result<Session, SessionError> {
         let store: Box<dyn Store> = match &self.0.catalog {
             None => Box::new(MemoryStore::named(id)),

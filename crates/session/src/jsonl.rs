@@ -1,6 +1,6 @@
 //! The store that writes files.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -167,11 +167,13 @@ impl JsonlStore {
         let file = match &self.state {
             State::Open(file) => Arc::clone(file),
             State::Planned(_) => {
-                let file = Arc::new(make(&self.path, self.session)?);
+                let file = Arc::new(make(&self.path, self.session, &lines)?);
                 // Nobody else sets it: a store is planned once.
                 drop(self.durable.file.set(Arc::clone(&file)));
-                self.state = State::Open(Arc::clone(&file));
-                file
+                self.state = State::Open(file);
+                self.seq = seq;
+                self.newest = newest;
+                return Ok(());
             }
             State::Failed => {
                 return Err(StoreError::Failed {
@@ -252,7 +254,9 @@ fn push_line(
     Ok(())
 }
 
-fn make(path: &Path, session: SessionId) -> Result<File, StoreError> {
+/// Makes the file with its first lines. It gets its name when they are in it, so that a death in
+/// between leaves no journal rather than an empty one.
+fn make(path: &Path, session: SessionId, lines: &[u8]) -> Result<File, StoreError> {
     if let Some(folder) = path.parent() {
         DirBuilder::new()
             .recursive(true)
@@ -260,20 +264,46 @@ fn make(path: &Path, session: SessionId) -> Result<File, StoreError> {
             .create(folder)
             .map_err(StoreError::io("make the folder of", path))?;
     }
+    let unnamed = path.with_extension(format!("{}.new", std::process::id()));
     let file = OpenOptions::new()
         .read(true)
         .append(true)
         .create_new(true)
         .mode(0o600)
-        .open(path)
+        .open(&unnamed)
         .map_err(StoreError::io("create", path))?;
-    if !lock::take(&file).map_err(StoreError::io("lock", path))? {
-        return Err(StoreError::Locked {
-            session: session.to_string(),
-            holder: lock::holder(&file),
-        });
+    let made = fill(&file, session, lines, path).and_then(|()| name(&unnamed, path));
+    if let Err(error) = made {
+        // If even this fails, a file stays behind that nobody takes for a journal.
+        drop(fs::remove_file(&unnamed));
+        return Err(error);
     }
     Ok(file)
+}
+
+fn fill(mut file: &File, session: SessionId, lines: &[u8], path: &Path) -> Result<(), StoreError> {
+    if !lock::take(file).map_err(StoreError::io("lock", path))? {
+        return Err(StoreError::Locked {
+            session: session.to_string(),
+            holder: lock::holder(file),
+        });
+    }
+    file.write_all(lines)
+        .map_err(StoreError::io("write to", path))
+}
+
+/// Gives the file its name, unless that is taken.
+fn name(unnamed: &Path, path: &Path) -> Result<(), StoreError> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+    match renameat_with(CWD, unnamed, CWD, path, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(()),
+        // Some file systems cannot do that in one step.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => fs::hard_link(unnamed, path)
+            .and_then(|()| fs::remove_file(unnamed))
+            .map_err(StoreError::io("create", path)),
+        Err(error) => Err(StoreError::io("create", path)(error.into())),
+    }
 }
 
 /// Reads a journal without its lock and without changing it, as `sessions show` does.

@@ -176,9 +176,11 @@ impl Driver {
                 came => result = self.take(came).await,
             }
         }
+        // What fails the session is the end of its turn, not the interrupt that closing it takes.
+        let failed = self.turn.take_if(|_| result.is_err());
         let closed = self.close().await;
         let mut result = result.and(closed).map_err(SessionError::from);
-        if let Some(turn) = self.turn.take() {
+        if let Some(turn) = failed.or(self.turn.take()) {
             // Only a failed journal leaves a turn without its end. Who waits for the turn is told
             // why; if nobody does, who closes the session is.
             let why = std::mem::replace(&mut result, Err(SessionError::Closed));
@@ -207,7 +209,7 @@ impl Driver {
                 None => std::future::pending().await,
             }
         };
-        let flushed = async {
+        let flush = async {
             match &mut self.journal.flushing {
                 Some(flushing) => flushing.await,
                 None => std::future::pending().await,
@@ -231,7 +233,7 @@ impl Driver {
             Some(ran) = self.tools.join_next_with_id(), if !self.tools.is_empty() => Came::Tool(ran),
             event = model => Came::Model(event),
             timer = timer => Came::Timer(timer),
-            result = flushed => Came::Flushed(result.unwrap_or(Ok(()))),
+            result = flush => Came::Flushed(flushed(result)),
         }
     }
 
@@ -671,7 +673,7 @@ impl Journal {
     async fn flush_now(&mut self) -> Result<(), StoreError> {
         loop {
             if let Some(flushing) = self.flushing.take() {
-                flushing.await.unwrap_or(Ok(()))?;
+                flushed(flushing.await)?;
             }
             if !self.dirty {
                 return Ok(());
@@ -679,6 +681,17 @@ impl Journal {
             self.flush_soon();
         }
     }
+}
+
+/// A flush that did not come to its end has made nothing durable.
+fn flushed(result: Result<Result<(), StoreError>, JoinError>) -> Result<(), StoreError> {
+    result.unwrap_or_else(|error| {
+        Err(StoreError::Io {
+            action: "sync",
+            path: PathBuf::from("of this session"),
+            source: std::io::Error::other(error),
+        })
+    })
 }
 
 /// A random number: the bottom of the clock is enough to spread retries.

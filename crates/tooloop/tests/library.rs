@@ -11,10 +11,10 @@ use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::Notify;
-use tooloop::journal::{Catalog, SessionId};
+use tooloop::journal::{Catalog, Flush, MemoryStore, SessionId, Store, StoreError};
 use tooloop::provider::{Reply as ModelReply, ScriptedProvider};
 use tooloop::{
-    Access, Agent, AgentBuilder, Approval, Approver, During, Event, Message, ModelError,
+    Access, Agent, AgentBuilder, Approval, Approver, During, Entry, Event, Message, ModelError,
     ModelErrorKind, Question, Reply, RetryPolicy, SessionError, Tool, ToolContext, ToolError,
     ToolOutput, TurnEnd,
 };
@@ -309,4 +309,45 @@ async fn a_blank_prompt_is_refused_here() {
     assert!(matches!(error, SessionError::BlankPrompt), "{error}");
     assert!(provider.requests().is_empty());
     session.close().await.unwrap();
+}
+
+/// A store whose flush dies.
+struct Deaf(MemoryStore);
+
+impl Store for Deaf {
+    fn session(&self) -> SessionId {
+        self.0.session()
+    }
+
+    fn append(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
+        self.0.append(entries)
+    }
+
+    fn flush(&self) -> Flush {
+        Arc::new(|| panic!("the disk is gone"))
+    }
+}
+
+#[tokio::test]
+async fn nothing_with_effects_runs_on_the_strength_of_a_flush_that_died() {
+    let script = ScriptedProvider::new()
+        .call("t1", "write", "{}")
+        .say("done");
+    let (builder, provider) = agent(script);
+    let ran = Arc::new(Notify::new());
+    let agent = builder
+        .approval(Approval::By(Arc::new(Always(Reply::Allow))))
+        .tool(Probe {
+            name: "write",
+            effectful: true,
+            act: Act::Wait(Arc::clone(&ran)),
+        })
+        .build()
+        .unwrap();
+    let session = agent.session_on(Box::new(Deaf(MemoryStore::new())), &[]);
+    let error = session.prompt("go").await.unwrap_err();
+    assert!(matches!(error, SessionError::Journal(_)), "{error}");
+    assert!(provider.requests().len() <= 1);
+    let begun = tokio::time::timeout(std::time::Duration::ZERO, ran.notified()).await;
+    assert!(begun.is_err(), "the call ran");
 }

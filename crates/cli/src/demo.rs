@@ -22,8 +22,8 @@ use tooloop::{
 use crate::args::{Cli, DemoArgs, OutputFormat};
 use crate::exit::{self, Failure, Status};
 use crate::print::{self, Print, Prompts};
-use crate::sessions::harmless;
 use crate::setup::{self, Setup};
+use crate::text::clean;
 
 /// What a small local model was asked, a line for each turn, and what it said, a message for each
 /// call.
@@ -281,7 +281,7 @@ fn tell(event: Event) -> String {
         | Event::TurnEnded(_)
         | Event::Lagged { .. } => return String::new(),
     };
-    harmless(&text)
+    clean(&text)
 }
 
 fn say(text: &str) -> Result<(), Failure> {

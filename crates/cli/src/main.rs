@@ -15,6 +15,7 @@ mod sessions;
 mod settings;
 mod setup;
 mod signals;
+mod text;
 
 use std::io::{IsTerminal, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};

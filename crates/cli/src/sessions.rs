@@ -8,6 +8,7 @@ use tooloop::{Content, ContentBlock, Entry, Message, Permission};
 
 use crate::exit::{self, Failure, Status};
 use crate::print::complain;
+use crate::text::clean;
 
 /// Shows a list. Broken pipes end it quietly.
 pub(crate) fn list(catalog: &Catalog, limit: usize, json: bool) -> Result<Status, Failure> {
@@ -118,7 +119,7 @@ fn tell(record: &Record) -> String {
         | Entry::Discarded { .. }
         | Entry::Continue(_) => String::new(),
     };
-    harmless(&text)
+    clean(&text)
 }
 
 fn block(block: &ContentBlock) -> String {
@@ -142,13 +143,6 @@ fn parts(content: &[Content]) -> String {
             Content::Image(_) => "(a picture)",
             Content::Document(_) => "(a document)",
         })
-        .collect()
-}
-
-/// Without what a terminal would take for a command.
-pub(crate) fn harmless(text: &str) -> String {
-    text.chars()
-        .filter(|character| !character.is_control() || matches!(character, '\n' | '\t'))
         .collect()
 }
 

@@ -19,7 +19,6 @@ mod screen;
 mod terminal;
 #[cfg(test)]
 mod terminal_double;
-mod text;
 mod turn;
 mod view;
 mod words;
@@ -44,6 +43,7 @@ use crate::exit::{Failure, Status};
 use crate::sessions;
 use crate::setup::{self, Caps, Setup};
 use crate::signals::Signals;
+use crate::text;
 
 /// For how long after an interrupt Ctrl-C still means to leave.
 const SECOND_PRESS: Duration = Duration::from_millis(1_500);

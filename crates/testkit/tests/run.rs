@@ -242,6 +242,14 @@ fn standard_output() {
     );
 }
 
+/// Whether this process was started with SIGINT ignored.
+fn interrupt_is_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & 0b10 != 0)
+}
+
 #[test]
 fn signals() {
     let trapping = "trap 'echo int; exit 130' INT; trap 'echo term; exit 143' TERM; echo ready; while :; do sleep 0.01; done";
@@ -249,6 +257,11 @@ fn signals() {
         (Signal::Interrupt, "int", 130),
         (Signal::Terminate, "term", 143),
     ] {
+        // A shell cannot trap what was ignored when it started, as it is in a background job.
+        if signal == Signal::Interrupt && interrupt_is_ignored() {
+            eprintln!("skipped: SIGINT is ignored here, and so it is in what starts from here");
+            continue;
+        }
         let run = shell(trapping).start();
         run.wait_for_line(LONG, |line| line == "ready").unwrap();
         assert!(run.signal(signal));

@@ -139,7 +139,9 @@ mod tests {
         let own = std::process::id() as i32;
         let process = read_process(own).unwrap();
         assert_eq!(process.pid, own);
-        assert!(!process.is_dead && process.start > 0 && process.session > 0);
+        assert!(!process.is_dead && process.start > 0);
+        // The leader of the session may be outside of a container, where it has no number.
+        assert!(process.session >= 0);
         assert!(processes().iter().any(|other| other.pid == own));
         assert!(command_line(own).contains("tooloop"));
         assert!(oom_score(own).is_some());

@@ -13,7 +13,7 @@ use std::time::Duration;
 use clap::Parser;
 use tooloop::exec::{Environment, EnvironmentRules, Processes};
 use tooloop::provider::{KEY_VARIABLES, Provider, ReplayProvider};
-use tooloop::tools::{Bash, BashSettings};
+use tooloop::tools::{Bash, BashSettings, LocalOps};
 use tooloop::{
     Agent, Content, ContentBlock, Entry, Event, Message, Mode, Policy, Session, StreamEvent,
     TurnEnd, default_system_prompt,
@@ -133,7 +133,10 @@ async fn play(play: Play<'_>) -> Result<Status, Failure> {
         withhold: KEY_VARIABLES.iter().map(ToString::to_string).collect(),
         ..EnvironmentRules::default()
     };
-    let mut bash = BashSettings::new(processes.clone(), Environment::of_this_process(&rules));
+    let mut bash = BashSettings::new(
+        Arc::new(LocalOps::new(processes.clone())),
+        Environment::of_this_process(&rules),
+    );
     bash.folders = vec![play.folder.to_owned()];
     let agent = Agent::builder()
         .provider(play.provider)

@@ -10,7 +10,7 @@ use tooloop::provider::{
     ProviderConfig, ResolveError, Resolved, Secret, TransportConfig, Wanted, detect_local,
     first_model_of, resolve,
 };
-use tooloop::tools::{Bash, BashSettings};
+use tooloop::tools::{Bash, BashSettings, LocalOps};
 use tooloop::{Agent, AgentBuilder, Mode, Policy, RetryPolicy, default_system_prompt};
 
 use crate::args::RunArgs;
@@ -243,7 +243,10 @@ fn bash(settings: &Settings, processes: &Processes, folders: Vec<PathBuf>) -> Ba
         withhold,
         pass: settings.pass_environment.clone(),
     };
-    let mut bash = BashSettings::new(processes.clone(), Environment::of_this_process(&rules));
+    let mut bash = BashSettings::new(
+        Arc::new(LocalOps::new(processes.clone())),
+        Environment::of_this_process(&rules),
+    );
     bash.time_limit = settings.tool_timeout;
     bash.folders = folders;
     bash.spool_bytes = settings.spool_max_bytes;

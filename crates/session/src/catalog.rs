@@ -34,6 +34,13 @@ pub struct Summary {
     pub prompt: String,
 }
 
+/// The folder for the long outputs of the session with this journal: it lies beside the journal and
+/// is to be kept as long.
+#[must_use]
+pub fn outputs_beside(journal: &Path) -> PathBuf {
+    journal.with_extension("outputs")
+}
+
 impl Catalog {
     /// The sessions of `workspace`, kept below `root`.
     #[must_use]

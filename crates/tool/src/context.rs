@@ -7,6 +7,8 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tooloop_model::ToolUseId;
 
+use crate::Background;
+
 /// What a call is given.
 #[derive(Debug, Clone)]
 pub struct ToolContext {
@@ -18,6 +20,8 @@ pub struct ToolContext {
     pub cancellation: CancellationToken,
     /// Takes what a person may watch while the call runs.
     pub progress: Progress,
+    /// Takes work that goes on after the call has answered.
+    pub background: Background,
 }
 
 impl ToolContext {
@@ -29,6 +33,7 @@ impl ToolContext {
             working_directory: working_directory.into(),
             cancellation: CancellationToken::new(),
             progress: Progress::none(),
+            background: Background::default(),
         }
     }
 }

@@ -10,7 +10,7 @@ use tooloop_model::{JsonObject, RawJson, ToolDefinition};
 use tooloop_policy::Access;
 
 use crate::tool::parse_input;
-use crate::{Tool, ToolContext, ToolError, ToolOutput};
+use crate::{Scope, Tool, ToolContext, ToolError, ToolOutput};
 
 /// A running call.
 pub type ToolFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send + 'a>>;
@@ -30,7 +30,8 @@ pub trait DynTool: Send + Sync + 'static {
     fn run<'a>(&'a self, input: &'a JsonObject, context: &'a ToolContext) -> ToolFuture<'a>;
 
     /// An instance of its own for a new session; `None` if all sessions share this one.
-    fn for_session(&self) -> Option<Arc<dyn DynTool>> {
+    fn for_session(&self, scope: &Scope) -> Option<Arc<dyn DynTool>> {
+        let _ = scope;
         None
     }
 }
@@ -61,8 +62,8 @@ impl<T: Tool> DynTool for Erased<T> {
         })
     }
 
-    fn for_session(&self) -> Option<Arc<dyn DynTool>> {
-        let tool = self.tool.for_session()?;
+    fn for_session(&self, scope: &Scope) -> Option<Arc<dyn DynTool>> {
+        let tool = self.tool.for_session(scope)?;
         Some(Arc::new(Self {
             tool,
             schema: self.schema.clone(),

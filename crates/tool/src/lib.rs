@@ -34,14 +34,18 @@
 
 #![warn(missing_docs)]
 
+mod background;
 mod context;
 mod dynamic;
 mod output;
 mod registry;
+mod scope;
 mod tool;
 
+pub use background::{Background, Work};
 pub use context::{Progress, ToolContext};
 pub use dynamic::{DynTool, ToolFuture};
 pub use output::{ToolError, ToolOutput};
 pub use registry::{Registry, RegistryError};
+pub use scope::Scope;
 pub use tool::{Tool, tool};

@@ -1,5 +1,7 @@
 //! What a call comes to.
 
+use std::path::PathBuf;
+
 use tooloop_model::Content;
 
 /// What a call answers.
@@ -11,6 +13,9 @@ pub struct ToolOutput {
     pub is_error: bool,
     /// What a person is shown in place of the content, if that is another thing.
     pub details: Option<String>,
+    /// The file in which the whole of it lies already, if there is one: a content that is too long
+    /// for the conversation is cut and need not be saved again.
+    pub source: Option<PathBuf>,
     /// What makes this outcome the same as another one, for the detection of loops; `None` if that
     /// is the content. Give it when the content holds what changes each time, such as a duration.
     pub fingerprint: Option<String>,

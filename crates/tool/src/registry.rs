@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tooloop_model::ToolDefinition;
 
-use crate::DynTool;
+use crate::{DynTool, Scope};
 
 /// The tools of an agent. Told to the model sorted by name, so that the same tools are the same
 /// bytes whatever the order in which they were added.
@@ -82,13 +82,13 @@ impl Registry {
 
     /// The same tools for a new session: those that keep state get an instance of their own.
     #[must_use]
-    pub fn for_session(&self) -> Self {
+    pub fn for_session(&self, scope: &Scope) -> Self {
         Self {
             tools: self
                 .tools
                 .iter()
                 .map(|(name, tool)| {
-                    let tool = tool.for_session().unwrap_or_else(|| Arc::clone(tool));
+                    let tool = tool.for_session(scope).unwrap_or_else(|| Arc::clone(tool));
                     (name.clone(), tool)
                 })
                 .collect(),

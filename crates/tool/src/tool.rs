@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use tooloop_policy::Access;
 
 use crate::dynamic::{Erased, first_problem, schema_of};
-use crate::{DynTool, ToolContext, ToolError, ToolOutput};
+use crate::{DynTool, Scope, ToolContext, ToolError, ToolOutput};
 
 /// Something that a model can ask for by name.
 pub trait Tool: Send + Sync + 'static {
@@ -39,11 +39,13 @@ pub trait Tool: Send + Sync + 'static {
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send;
 
     /// An instance of its own for a new session, for tools that keep state between the calls of a
-    /// session (a shell keeps its working directory). `None`: all sessions share this one.
-    fn for_session(&self) -> Option<Self>
+    /// session (a shell keeps its working directory). What several tools of a session share is in
+    /// the [`Scope`]. `None`: all sessions share this one.
+    fn for_session(&self, scope: &Scope) -> Option<Self>
     where
         Self: Sized,
     {
+        let _ = scope;
         None
     }
 }

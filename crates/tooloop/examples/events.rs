@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tooloop::exec::{Environment, EnvironmentRules, Processes};
 use tooloop::provider::{Auth, HttpProvider, ProviderConfig, WireFormat};
-use tooloop::tools::{Bash, BashSettings};
+use tooloop::tools::{Bash, BashSettings, LocalOps};
 use tooloop::{Agent, Event, StreamEvent};
 
 #[tokio::main(flavor = "current_thread")]
@@ -24,7 +24,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .provider(Arc::new(HttpProvider::new(config)?))
         .model("any")
         // What only reads runs; all else would be asked about, and here nobody is there to ask.
-        .tool(Bash::new(BashSettings::new(processes.clone(), environment)))
+        .tool(Bash::new(BashSettings::new(
+            Arc::new(LocalOps::new(processes.clone())),
+            environment,
+        )))
         .build()?;
     let session = agent.session()?;
     let mut events = session.events();

@@ -7,9 +7,10 @@ use tooloop_kernel::{Entry, RetryPolicy, Settings, Transcript};
 use tooloop_policy::Policy;
 use tooloop_provider::Provider;
 use tooloop_session::{
-    Catalog, ForkedFrom, Header, JsonlStore, MemoryStore, SessionId, Store, read_records,
+    Catalog, ForkedFrom, Header, JsonlStore, MemoryStore, SessionId, Store, outputs_beside,
+    read_records,
 };
-use tooloop_tool::{DynTool, Registry, Tool, tool};
+use tooloop_tool::{DynTool, Registry, Scope, Tool, tool};
 
 use crate::driver::{self, Parts};
 use crate::{Approval, BuildError, Session, SessionError};
@@ -216,7 +217,8 @@ impl Agent {
                 Box::new(JsonlStore::create(catalog.path(id), header))
             }
         };
-        Ok(self.start(store, Transcript::default(), Vec::new(), false))
+        let scope = self.scope(id);
+        Ok(self.start(store, Transcript::default(), Vec::new(), false, &scope))
     }
 
     /// Goes on with the session in this journal. Calls that a dead process left open are answered
@@ -227,7 +229,9 @@ impl Agent {
     pub fn resume(&self, path: &Path) -> Result<Session, SessionError> {
         let mut transcript = Transcript::default();
         let opened = JsonlStore::open(path, |record| transcript.apply(&record.entry))?;
-        Ok(self.start(Box::new(opened.store), transcript, opened.warnings, true))
+        let scope = Scope::with_outputs(outputs_beside(path));
+        let store = Box::new(opened.store);
+        Ok(self.start(store, transcript, opened.warnings, true, &scope))
     }
 
     /// Begins a session that has the past of the one in this journal, which stays as it is and may
@@ -255,7 +259,8 @@ impl Agent {
                 Box::new(JsonlStore::fork(catalog.path(id), header, records))
             }
         };
-        Ok(self.start(store, transcript, warnings, true))
+        let scope = self.scope(id);
+        Ok(self.start(store, transcript, warnings, true, &scope))
     }
 
     /// Begins a session on a store of your own, with the past that `entries` are.
@@ -263,7 +268,15 @@ impl Agent {
     pub fn session_on(&self, store: Box<dyn Store>, entries: &[Entry]) -> Session {
         let mut transcript = Transcript::default();
         entries.iter().for_each(|entry| transcript.apply(entry));
-        self.start(store, transcript, Vec::new(), !entries.is_empty())
+        let resumed = !entries.is_empty();
+        self.start(store, transcript, Vec::new(), resumed, &Scope::new())
+    }
+
+    fn scope(&self, id: SessionId) -> Scope {
+        match &self.0.catalog {
+            None => Scope::new(),
+            Some(catalog) => Scope::with_outputs(outputs_beside(&catalog.path(id))),
+        }
     }
 
     fn start(
@@ -272,12 +285,13 @@ impl Agent {
         transcript: Transcript,
         warnings: Vec<String>,
         resumed: bool,
+        scope: &Scope,
     ) -> Session {
         let recipe = &self.0;
         driver::start(Parts {
             provider: Arc::clone(&recipe.provider),
             settings: recipe.settings.clone(),
-            registry: recipe.registry.for_session(),
+            registry: recipe.registry.for_session(scope),
             policy: Arc::new(RwLock::new(recipe.policy.clone())),
             approval: recipe.approval.clone(),
             workspace: recipe.workspace.clone(),

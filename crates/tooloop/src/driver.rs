@@ -23,7 +23,7 @@ use tooloop_model::{Content, Message, ToolInput, ToolUse, ToolUseId, Usage};
 use tooloop_policy::Policy;
 use tooloop_provider::Provider;
 use tooloop_session::{Flush, Store, StoreError};
-use tooloop_tool::{Progress, Registry, ToolContext, ToolError, ToolOutput};
+use tooloop_tool::{Background, Progress, Registry, ToolContext, ToolError, ToolOutput};
 
 use crate::event::Broadcast;
 use crate::gate::RegistryGate;
@@ -83,6 +83,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         asked: HashMap::new(),
         timer: None,
         turn: None,
+        background: Background::default(),
     };
     let task = tokio::spawn(driver.run(inbox, end.clone(), parts.resumed));
     Session {
@@ -116,6 +117,7 @@ struct Driver {
     asked: HashMap<u64, ToolUse>,
     timer: Option<(u64, std::pin::Pin<Box<Sleep>>)>,
     turn: Option<TurnUnderWay>,
+    background: Background,
 }
 
 struct Run {
@@ -575,6 +577,7 @@ impl Driver {
             working_directory: self.workspace.clone(),
             cancellation: cancellation.clone(),
             progress,
+            background: self.background.clone(),
         };
         self.events.send(&Event::ToolStarted {
             tool_use: tool_use.clone(),

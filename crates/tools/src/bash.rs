@@ -12,11 +12,13 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 use tokio::sync::watch;
 use tooloop_exec::{
-    Command, End, Environment, Leftover, Outcome, OutputLimits, Processes, Progress, Shell,
-    StartError, signal_name,
+    Command, End, Environment, Leftover, Outcome, OutputLimits, Progress, Shell, StartError,
+    signal_name,
 };
 use tooloop_policy::{Access, AccessEffect, shell};
-use tooloop_tool::{Tool, ToolContext, ToolError, ToolOutput};
+use tooloop_tool::{Scope, Tool, ToolContext, ToolError, ToolOutput};
+
+use crate::Ops;
 
 /// The longest time that a call may ask for.
 const MAX_TIME_LIMIT: Duration = Duration::from_secs(600);
@@ -36,8 +38,8 @@ pub struct Bash {
 /// What a [`Bash`] needs of the world.
 #[derive(Debug, Clone)]
 pub struct BashSettings {
-    /// Owns the processes.
-    pub processes: Processes,
+    /// The machine that commands run on.
+    pub ops: Arc<dyn Ops>,
     /// What commands find in their environment.
     pub environment: Arc<Environment>,
     /// The shell.
@@ -55,9 +57,9 @@ pub struct BashSettings {
 
 impl BashSettings {
     /// The shell of this system, two minutes, whole outputs in the temporary folder.
-    pub fn new(processes: Processes, environment: impl Into<Arc<Environment>>) -> Self {
+    pub fn new(ops: Arc<dyn Ops>, environment: impl Into<Arc<Environment>>) -> Self {
         Self {
-            processes,
+            ops,
             environment: environment.into(),
             shell: Shell::system().clone(),
             time_limit: Duration::from_secs(120),
@@ -247,7 +249,7 @@ impl Bash {
         if context.progress.is_watched() {
             command.progress = Some(sender);
         }
-        let mut run = std::pin::pin!(self.settings.processes.run(command));
+        let mut run = std::pin::pin!(self.settings.ops.execute(command));
         loop {
             tokio::select! {
                 outcome = &mut run => return outcome,
@@ -300,9 +302,13 @@ impl Tool for Bash {
         Ok(report(&outcome, &notes))
     }
 
-    fn for_session(&self) -> Option<Self> {
+    fn for_session(&self, scope: &Scope) -> Option<Self> {
+        let mut settings = Arc::clone(&self.settings);
+        if let Some(outputs) = scope.outputs() {
+            Arc::make_mut(&mut settings).spool_folder = outputs.to_owned();
+        }
         Some(Self {
-            settings: Arc::clone(&self.settings),
+            settings,
             description: Arc::clone(&self.description),
             directory: Mutex::new(None),
         })

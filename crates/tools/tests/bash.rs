@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use tooloop_exec::{Environment, EnvironmentRules, Processes};
 use tooloop_model::{Content, JsonObject};
 use tooloop_policy::{AccessEffect, Touch};
-use tooloop_tool::{DynTool, Progress, ToolContext, ToolError, ToolOutput, tool};
-use tooloop_tools::{Bash, BashSettings};
+use tooloop_tool::{DynTool, Progress, Scope, ToolContext, ToolError, ToolOutput, tool};
+use tooloop_tools::{Bash, BashSettings, LocalOps};
 
 /// A bound for what must happen, not a time to wait.
 const SOON: Duration = Duration::from_secs(20);
@@ -42,11 +42,14 @@ impl Room {
         fs::create_dir(&workspace).unwrap();
         let processes = Processes::new().unwrap();
         let environment = Environment::of_this_process(&EnvironmentRules::default());
-        let mut settings = BashSettings::new(processes.clone(), environment);
+        let mut settings =
+            BashSettings::new(Arc::new(LocalOps::new(processes.clone())), environment);
         settings.spool_folder = folder.path().join("spool");
         change(&mut settings);
         Self {
-            bash: tool(Bash::new(settings)).for_session().unwrap(),
+            bash: tool(Bash::new(settings))
+                .for_session(&Scope::new())
+                .unwrap(),
             processes,
             context: ToolContext::new(&workspace),
             workspace,
@@ -318,7 +321,7 @@ async fn the_directory_may_be_in_an_added_folder() {
 async fn each_session_has_its_own_directory() {
     let room = Room::new();
     room.text("mkdir d; cd d").await;
-    let other = room.bash.for_session().unwrap();
+    let other = room.bash.for_session(&Scope::new()).unwrap();
     let input = JsonObject::parse(r#"{"command":"pwd"}"#).unwrap();
     let output = other.run(&input, &room.context).await.unwrap();
     assert_eq!(split(&output).0, format!("{}\n", room.workspace.display()));
@@ -477,7 +480,7 @@ async fn progress_is_reported() {
 fn the_schema_is_plain() {
     let processes = Processes::new().unwrap();
     let bash = tool(Bash::new(BashSettings::new(
-        processes,
+        Arc::new(LocalOps::new(processes)),
         Environment::empty(),
     )));
     let definition = bash.definition();

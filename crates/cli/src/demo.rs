@@ -275,7 +275,7 @@ fn tell(event: Event) -> String {
             | Entry::Continue(_)
             | Entry::TurnEnd(_) => return String::new(),
         },
-        Event::Warning(words) => format!("({words})\n"),
+        Event::Warning(words) | Event::Noticed(words) => format!("({words})\n"),
         Event::Delta { .. }
         | Event::ToolStarted { .. }
         | Event::ToolProgress { .. }

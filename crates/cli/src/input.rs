@@ -156,6 +156,8 @@ pub(crate) enum Line {
     Control { id: String, request: Value },
     /// The line cannot be used; the reason names it.
     Bad(String),
+    /// No line: background work has something to say.
+    Wake,
 }
 
 #[derive(Deserialize)]

@@ -151,6 +151,9 @@ impl Last {
 }
 
 async fn tell_as_text(output: &Output, report: TurnReport) {
+    for title in &report.background {
+        complain(&format!("still running, and ended with this run: {title}"));
+    }
     for denial in &report.denials {
         let Denial {
             tool,
@@ -187,7 +190,7 @@ struct Run<'a> {
 
 /// What a turn waits for.
 enum Came {
-    Report(Result<TurnReport, SessionError>),
+    Report(Result<Option<TurnReport>, SessionError>),
     Event(Option<Event>),
     Line(Option<Line>),
     Stop(Status),
@@ -197,8 +200,11 @@ impl Run<'_> {
     async fn all(mut self, prompts: Prompts) -> (Last, Signals, Option<Status>) {
         let outcome = match prompts {
             Prompts::One(prompt) => {
-                let content = vec![Content::Text(prompt)];
-                Outcome::Untold(self.turn(content, &mut Lines::default()).await)
+                let content = Some(vec![Content::Text(prompt)]);
+                let report = self.turn(content, &mut Lines::default()).await;
+                Outcome::Untold(report.and_then(|report| {
+                    report.ok_or_else(|| Failure::from(SessionError::BlankPrompt))
+                }))
             }
             Prompts::Lines(lines) => self.lines(lines).await,
         };
@@ -221,7 +227,9 @@ impl Run<'_> {
             let line = match lines.queued.pop_front() {
                 Some(line) => Some(line),
                 None => tokio::select! {
+                    biased;
                     line = lines.next() => line,
+                    () = self.session.noticed() => Some(Line::Wake),
                     stopped = self.signals.next() => {
                         self.stopped = Some(stopped);
                         let words = "interrupted while waiting for the next message";
@@ -230,7 +238,8 @@ impl Run<'_> {
                 },
             };
             let content = match line {
-                Some(Line::User(content)) => content,
+                Some(Line::User(content)) => Some(content),
+                Some(Line::Wake) => None,
                 Some(Line::Control { id, request }) => {
                     self.control(&id, &request).await;
                     continue;
@@ -241,7 +250,8 @@ impl Run<'_> {
                 None => break,
             };
             match self.turn(content, &mut lines).await {
-                Ok(report) if self.stopped.is_none() => {
+                Ok(None) => {}
+                Ok(Some(report)) if self.stopped.is_none() => {
                     let status = Status::of(&report.end);
                     if self.format == OutputFormat::Text {
                         tell_as_text(self.output, report).await;
@@ -251,7 +261,8 @@ impl Run<'_> {
                     }
                     told = Some(status);
                 }
-                untold => return Outcome::Untold(untold),
+                Ok(Some(report)) => return Outcome::Untold(Ok(report)),
+                Err(failure) => return Outcome::Untold(Err(failure)),
             }
         }
         told.map_or_else(
@@ -263,13 +274,20 @@ impl Run<'_> {
         )
     }
 
+    /// A turn on a prompt, or on what background work has said; `None` if it said nothing.
     async fn turn(
         &mut self,
-        content: Vec<Content>,
+        content: Option<Vec<Content>>,
         lines: &mut Lines,
-    ) -> Result<TurnReport, Failure> {
+    ) -> Result<Option<TurnReport>, Failure> {
         let session = self.session;
-        let mut turn = std::pin::pin!(session.prompt_with(content));
+        let turn = async {
+            match content {
+                Some(content) => session.prompt_with(content).await.map(Some),
+                None => session.wake().await,
+            }
+        };
+        let mut turn = std::pin::pin!(turn);
         loop {
             let came = tokio::select! {
                 biased;
@@ -314,6 +332,8 @@ impl Run<'_> {
                 }
             }
             Some(Line::Control { id, request }) => self.control(&id, &request).await,
+            // Only ever put in where lines are waited for.
+            Some(Line::Wake) => {}
             // Told when the turn is over.
             Some(Line::Bad(reason)) => {
                 lines.queued.push_back(Line::Bad(reason));
@@ -387,6 +407,7 @@ impl Run<'_> {
             Event::Delta { call, event } => self.records.piece(call, &event),
             Event::Voided { call } => vec![self.records.voided(call)],
             Event::Warning(words) => vec![self.records.warning(&words)],
+            Event::Noticed(words) => vec![self.records.notice(&words)],
             Event::Lagged { missed } => {
                 let words = format!("the reader is too slow: {missed} events are left out");
                 vec![self.records.warning(&words)]

@@ -157,6 +157,10 @@ impl Records {
         self.record("system", json!({ "subtype": "warning", "message": words }))
     }
 
+    pub(crate) fn notice(&mut self, words: &str) -> Value {
+        self.record("system", json!({ "subtype": "notice", "message": words }))
+    }
+
     /// The records of a piece of a reply: the events of a message stream.
     pub(crate) fn piece(&mut self, call: u64, event: &StreamEvent) -> Vec<Value> {
         if !self.partial {
@@ -224,6 +228,9 @@ impl Records {
                 .map(|content| content.iter().map(part).collect::<Vec<_>>())
                 .collect();
             set(&mut body, "unsent", unsent);
+        }
+        if !report.background.is_empty() {
+            set(&mut body, "background", report.background.clone());
         }
         self.record("result", body)
     }

@@ -151,7 +151,7 @@ pub(crate) async fn setup(args: &RunArgs, workspace: &Path) -> Result<Setup, Fai
     for folder in &args.add_dir {
         folders.push(self::workspace(Some(folder))?);
     }
-    let bash = bash(&settings, &processes, folders);
+    let bash = bash(&settings, &processes, folders.clone());
     let agent = agent(
         &settings,
         Arc::clone(&provider),
@@ -162,6 +162,10 @@ pub(crate) async fn setup(args: &RunArgs, workspace: &Path) -> Result<Setup, Fai
     )
     .workspace(workspace)
     .tool(bash);
+    let agent = folders
+        .into_iter()
+        .skip(1)
+        .fold(agent, AgentBuilder::folder);
     let agent = match args.max_turns {
         Some(limit) => agent.max_turns(limit),
         None => agent,
@@ -227,6 +231,7 @@ fn agent(
 /// The rules of all sources. Relative paths in them mean paths in the workspace.
 fn policy(settings: &Settings, workspace: &Path) -> Policy {
     let policy = Policy {
+        roots: Vec::new(),
         mode: settings.permission_mode,
         deny: settings.disallowed_tools.clone(),
         ask: settings.ask_tools.clone(),

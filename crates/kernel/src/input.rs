@@ -58,6 +58,8 @@ pub enum Input {
         /// The timer.
         timer: u64,
     },
+    /// If no turn is under way and notices wait, one begins with them.
+    Wake,
     /// The turn is to end now.
     Interrupt,
     /// The session was read back: what a dead process left open is closed.
@@ -73,6 +75,10 @@ pub enum Delivery {
     Steer,
     /// When the model would stop.
     FollowUp,
+    /// As soon as may be in a turn, before the next model call or when the model would stop.
+    /// Nobody said it: it is what background work has to tell. It begins no turn, and is not given
+    /// back when one ends, but waits for the next one or for [`Input::Wake`].
+    Notice,
 }
 
 /// What the one who was asked says.

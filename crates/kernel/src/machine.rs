@@ -123,6 +123,13 @@ impl Kernel {
         matches!(self.phase, Phase::Idle)
     }
 
+    /// Whether notices wait for a turn.
+    #[must_use]
+    pub fn has_notices(&self) -> bool {
+        let mut queue = self.queue.iter();
+        queue.any(|queued| queued.delivery == Delivery::Notice)
+    }
+
     /// Takes an input in and says what is to be done.
     pub fn step(&mut self, input: Input) -> Vec<Effect> {
         let mut effects = Vec::new();
@@ -147,6 +154,11 @@ impl Kernel {
                 if matches!(self.phase, Phase::Waiting { timer: current } if current == timer) {
                     self.record(Entry::Continue(Continue::Retry), Sync::Soon, out);
                     self.call_model(out);
+                }
+            }
+            Input::Wake => {
+                if self.is_idle() && self.say_notices(out) {
+                    self.first_call(out);
                 }
             }
             Input::Interrupt => self.interrupt(out),
@@ -182,23 +194,34 @@ impl Kernel {
         if content.is_empty() {
             return;
         }
-        if !self.is_idle() {
+        if !self.is_idle() || delivery == Delivery::Notice {
             return self.queue.push_back(Queued { content, delivery });
         }
-        self.turn = Turn::default();
+        self.say_notices(out);
         self.say(content, out);
         self.first_call(out);
     }
 
-    /// Says what was queued as steering. Returns whether there was any.
-    fn say_steering(&mut self, out: &mut Vec<Effect>) -> bool {
+    /// Says what was queued for the next call. Returns why the model is called if there was any.
+    fn say_queued(&mut self, out: &mut Vec<Effect>) -> Option<Continue> {
+        let noticed = self.say_notices(out).then_some(Continue::Reminder);
+        let steered = self.say_all(Delivery::Steer, out);
+        steered.then_some(Continue::Steered).or(noticed)
+    }
+
+    fn say_notices(&mut self, out: &mut Vec<Effect>) -> bool {
+        self.say_all(Delivery::Notice, out)
+    }
+
+    /// Says what was queued in this way. Returns whether there was any.
+    fn say_all(&mut self, delivery: Delivery, out: &mut Vec<Effect>) -> bool {
         let queue = std::mem::take(&mut self.queue);
-        let (steering, rest): (VecDeque<_>, _) = queue
+        let (said, rest): (VecDeque<_>, _) = queue
             .into_iter()
-            .partition(|queued| queued.delivery == Delivery::Steer);
+            .partition(|queued| queued.delivery == delivery);
         self.queue = rest;
-        let any = !steering.is_empty();
-        for queued in steering {
+        let any = !said.is_empty();
+        for queued in said {
             self.say(queued.content, out);
         }
         any
@@ -274,7 +297,11 @@ impl Kernel {
     fn end(&mut self, end: TurnEnd, out: &mut Vec<Effect>) {
         self.phase = Phase::Idle;
         self.record(Entry::TurnEnd(end.clone()), Sync::Soon, out);
-        let unsent = self.queue.drain(..).map(|queued| queued.content).collect();
+        let (notices, unsent): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.queue)
+            .into_iter()
+            .partition(|queued| queued.delivery == Delivery::Notice);
+        self.queue = notices;
+        let unsent = unsent.into_iter().map(|queued| queued.content).collect();
         out.push(Effect::EndTurn { end, unsent });
     }
 }

@@ -70,6 +70,7 @@ pub enum Continue {
     Steered,
     /// The user had said something for when it was done.
     FollowUp,
-    /// It repeats itself and was told so.
+    /// Something was said that no user said: that it repeats itself, or what background work has
+    /// to tell.
     Reminder,
 }

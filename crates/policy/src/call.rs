@@ -1,6 +1,6 @@
 //! One call as the rules see it.
 
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use crate::{
     Access, AccessEffect, Rule, Touch,
@@ -137,8 +137,42 @@ impl<'a> Call<'a> {
         maybe
     }
 
+    /// Names the first file outside of the roots that no rule names by its path.
+    fn outside(&self, rules: &[Rule], roots: &[PathBuf]) -> Option<String> {
+        let names = |path: &Path, kinds: &[Kind]| {
+            rules.iter().any(|rule| {
+                let speaks =
+                    kind(rule).map_or_else(|| rule.names(self.tool), |kind| kinds.contains(&kind));
+                speaks
+                    && rule.specifier().is_some_and(|specifier| {
+                        PathPattern::new(specifier).matches(path, Reading::Narrow)
+                    })
+            })
+        };
+        let written = self
+            .paths(Kind::Write)
+            .find(|path| !is_inside(path, roots) && !names(path, &[Kind::Write]));
+        let found = written.or_else(|| {
+            self.paths(Kind::Read)
+                .find(|path| !is_inside(path, roots) && !names(path, &[Kind::Read, Kind::Write]))
+        })?;
+        Some(format!(
+            "`{}` is outside of the workspace",
+            shown(&found.to_string_lossy())
+        ))
+    }
+
     /// Names the first part of the call that these rules do not cover, if there is one.
-    pub(crate) fn uncovered(&self, rules: &[Rule], accepts_edits: bool) -> Option<String> {
+    pub(crate) fn uncovered(
+        &self,
+        rules: &[Rule],
+        roots: &[PathBuf],
+        accepts_edits: bool,
+    ) -> Option<String> {
+        let found = self.outside(rules, roots);
+        if found.is_some() {
+            return found;
+        }
         let covers_tool = |rule: &&Rule| rule.names(self.tool) && covers_all(rule);
         if rules.iter().any(|rule| covers_tool(&rule)) {
             return None;
@@ -199,6 +233,12 @@ impl<'a> Call<'a> {
             ))
         }
     }
+}
+
+/// Tells whether a file may be touched as far as the borders go.
+fn is_inside(path: &Path, roots: &[PathBuf]) -> bool {
+    let climbs = path.components().any(|part| part == Component::ParentDir);
+    roots.is_empty() || (!climbs && roots.iter().any(|root| path.starts_with(root)))
 }
 
 fn kind(rule: &Rule) -> Option<Kind> {

@@ -1,6 +1,6 @@
 //! The policy: rules by layer of strength, and a mode for what no rule speaks about.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::{
     Access, Decision, Mode, Rule, Touch, call::Call, command_rule::Hit, path_rule, pattern,
@@ -21,6 +21,9 @@ pub struct Policy {
     pub ask: Vec<Rule>,
     /// What runs without a question.
     pub allow: Vec<Rule>,
+    /// The folders that files may be touched in: absolute, links resolved. What lies outside is
+    /// asked about unless an allow rule names its path. Empty: there is no border.
+    pub roots: Vec<PathBuf>,
 }
 
 impl Policy {
@@ -80,7 +83,7 @@ impl Policy {
                 Hit::Never => {}
             }
         }
-        match call.uncovered(&self.allow, self.mode == Mode::AcceptEdits) {
+        match call.uncovered(&self.allow, &self.roots, self.mode == Mode::AcceptEdits) {
             None => Decision::Allow,
             Some(reason) => self.question(reason),
         }
@@ -111,9 +114,16 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn allow_always_rule(&self, _tool: &str, access: &Access) -> Option<Rule> {
-        let [touch] = access.touches.as_slice() else {
-            return None;
-        };
+        let (first, rest) = access.touches.split_first()?;
+        // A file that is read to be written is one thing.
+        let mut touch = first;
+        for other in rest {
+            touch = match (touch, other) {
+                (Touch::Read(read), Touch::Write(written)) if read == written => other,
+                (Touch::Write(written), Touch::Read(read)) if read == written => touch,
+                _ => return None,
+            };
+        }
         match touch {
             Touch::Command(line) => Rule::new("Bash", Some(&pattern::escape(line))).ok(),
             Touch::Read(path) => file_rule("Read", path),

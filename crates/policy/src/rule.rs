@@ -92,6 +92,13 @@ impl Rule {
         }
     }
 
+    /// The rule that everything below a folder may be read; `None` if its name is no text.
+    #[must_use]
+    pub fn reading_below(folder: &Path) -> Option<Self> {
+        let folder = folder.to_str()?.trim_end_matches('/');
+        Self::new("Read", Some(&format!("{}/**", path_rule::escape(folder)))).ok()
+    }
+
     fn is_about_files(&self) -> bool {
         const TOOLS: &[&str] = &[
             "read",

@@ -29,6 +29,7 @@ fn policy(mode: Mode, deny: &[&str], ask: &[&str], allow: &[&str]) -> Policy {
         deny: rules(deny),
         ask: rules(ask),
         allow: rules(allow),
+        roots: Vec::new(),
     }
 }
 
@@ -767,4 +768,76 @@ fn a_refusal_names_its_rule() {
     let long = format!("git push {}\u{1b}[31m", "x".repeat(1000));
     let reason = reason(&long).unwrap_or_default();
     assert!(reason.len() < 400 && !reason.contains('\u{1b}'), "{reason}");
+}
+
+#[test]
+fn what_lies_outside_of_the_roots_needs_a_rule_that_names_it() {
+    let read = |path: &str| Access::read_only().reading(path);
+    let edit = |path: &str| Access::effectful().reading(path).writing(path);
+    let table: &[(Mode, &[&str], Access, Verdict)] = &[
+        (Mode::Default, &[], read("/w/a"), Allow),
+        (Mode::Default, &[], read("/w"), Allow),
+        (Mode::Default, &[], read("/added/a"), Allow),
+        (Mode::Default, &[], read("/wide/a"), Ask),
+        (Mode::Default, &[], read("/w/../etc/passwd"), Ask),
+        (Mode::Default, &["Read"], read("/etc/passwd"), Ask),
+        (
+            Mode::Default,
+            &["Read(/etc/**)"],
+            read("/etc/passwd"),
+            Allow,
+        ),
+        (
+            Mode::Default,
+            &["Edit(/etc/**)"],
+            read("/etc/passwd"),
+            Allow,
+        ),
+        (Mode::Default, &["Read(/etc/**)"], edit("/etc/passwd"), Ask),
+        (Mode::Default, &["Edit", "Write"], edit("/etc/passwd"), Ask),
+        (Mode::Default, &["Edit"], edit("/w/a"), Allow),
+        (
+            Mode::Default,
+            &["Edit(/etc/**)"],
+            edit("/etc/passwd"),
+            Allow,
+        ),
+        (Mode::AcceptEdits, &[], edit("/w/a"), Allow),
+        (Mode::AcceptEdits, &[], edit("/etc/passwd"), Ask),
+        (Mode::DontAsk, &[], read("/etc/passwd"), Deny),
+        (Mode::BypassPermissions, &[], edit("/etc/passwd"), Allow),
+        // Both where it stands and where it leads.
+        (
+            Mode::AcceptEdits,
+            &[],
+            edit("/w/out").writing("/o/new"),
+            Ask,
+        ),
+    ];
+    for (mode, allow, access, expected) in table {
+        let policy = Policy {
+            roots: vec!["/w".into(), "/added".into()],
+            ..policy(*mode, &[], &[], allow)
+        };
+        let decision = policy.decide("edit", access);
+        assert_eq!(
+            verdict(&decision),
+            *expected,
+            "{mode:?} {allow:?} {access:?}: {decision:?}"
+        );
+    }
+    let policy = Policy {
+        roots: vec!["/w".into()],
+        ..Policy::default()
+    };
+    assert_eq!(
+        policy.decide("read", &read("/etc/passwd")).reason(),
+        Some("`/etc/passwd` is outside of the workspace")
+    );
+    let rule = policy.allow_always_rule("edit", &edit("/w/a"));
+    assert_eq!(rule.unwrap().to_string(), "Edit(/w/a)");
+    assert_eq!(
+        policy.allow_always_rule("edit", &edit("/w/a").writing("/w/b")),
+        None
+    );
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
 use tooloop_kernel::{Entry, RetryPolicy, Settings, Transcript};
-use tooloop_policy::Policy;
+use tooloop_policy::{Policy, Rule};
 use tooloop_provider::Provider;
 use tooloop_session::{
     Catalog, ForkedFrom, Header, JsonlStore, MemoryStore, SessionId, Store, outputs_beside,
@@ -41,6 +41,7 @@ pub struct AgentBuilder {
     policy: Policy,
     approval: Approval,
     workspace: Option<PathBuf>,
+    folders: Vec<PathBuf>,
     journal: Option<PathBuf>,
 }
 
@@ -83,6 +84,7 @@ impl AgentBuilder {
     }
 
     /// What calls may do. Without one, read-only calls are allowed and all others are asked about.
+    /// The workspace and added folders become roots of it.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
@@ -97,6 +99,12 @@ impl AgentBuilder {
     /// The folder that relative paths of tools mean. The current one if this is not called.
     pub fn workspace(mut self, workspace: impl Into<PathBuf>) -> Self {
         self.workspace = Some(workspace.into());
+        self
+    }
+
+    /// Adds a folder beside the workspace in which files may be touched.
+    pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folders.push(folder.into());
         self
     }
 
@@ -145,12 +153,18 @@ impl AgentBuilder {
     /// If a part is missing or does not fit.
     pub fn build(self) -> Result<Agent, BuildError> {
         let provider = self.provider.ok_or(BuildError::NoProvider)?;
-        let workspace = self.workspace.unwrap_or_else(|| PathBuf::from("."));
-        let workspace =
-            std::fs::canonicalize(&workspace).map_err(|source| BuildError::Workspace {
-                path: workspace.display().to_string(),
+        let real = |folder: PathBuf| {
+            std::fs::canonicalize(&folder).map_err(|source| BuildError::Workspace {
+                path: folder.display().to_string(),
                 source,
-            })?;
+            })
+        };
+        let workspace = real(self.workspace.unwrap_or_else(|| PathBuf::from(".")))?;
+        let mut policy = self.policy;
+        policy.roots.push(workspace.clone());
+        for folder in self.folders {
+            policy.roots.push(real(folder)?);
+        }
         let mut registry = Registry::new();
         for ToolEntry(tool) in self.tools {
             registry.add(tool)?;
@@ -164,7 +178,7 @@ impl AgentBuilder {
             provider,
             settings,
             registry,
-            policy: self.policy,
+            policy,
             approval: self.approval,
             workspace,
             catalog,
@@ -274,7 +288,11 @@ impl Agent {
 
     fn scope(&self, id: SessionId) -> Scope {
         match &self.0.catalog {
-            None => Scope::new(),
+            None => Scope::with_outputs(
+                std::env::temp_dir()
+                    .join("tooloop-outputs")
+                    .join(id.to_string()),
+            ),
             Some(catalog) => Scope::with_outputs(outputs_beside(&catalog.path(id))),
         }
     }
@@ -288,11 +306,16 @@ impl Agent {
         scope: &Scope,
     ) -> Session {
         let recipe = &self.0;
+        let mut policy = recipe.policy.clone();
+        // What was put aside for the model can be looked at.
+        policy
+            .allow
+            .extend(scope.outputs().and_then(Rule::reading_below));
         driver::start(Parts {
             provider: Arc::clone(&recipe.provider),
             settings: recipe.settings.clone(),
             registry: recipe.registry.for_session(scope),
-            policy: Arc::new(RwLock::new(recipe.policy.clone())),
+            policy: Arc::new(RwLock::new(policy)),
             approval: recipe.approval.clone(),
             workspace: recipe.workspace.clone(),
             store,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
@@ -52,6 +52,7 @@ pub(crate) fn start(parts: Parts) -> Session {
     // A front end sends a handful of commands at most; a full queue makes it wait.
     let (commands, inbox) = mpsc::channel(64);
     let events = Arc::new(Broadcast::default());
+    let (noticing, noticed) = watch::channel(false);
     let end = CancellationToken::new();
     let id = parts.store.session();
     let workspace = parts.workspace.clone();
@@ -59,6 +60,7 @@ pub(crate) fn start(parts: Parts) -> Session {
     let gate = Arc::new(RegistryGate {
         registry: parts.registry.clone(),
         policy: Arc::clone(&parts.policy),
+        workspace: parts.workspace.clone(),
     });
     let driver = Driver {
         kernel: Kernel::new(parts.settings, Arc::clone(&gate) as _, parts.transcript),
@@ -84,6 +86,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         timer: None,
         turn: None,
         background: Background::default(),
+        noticed: noticing,
     };
     let task = tokio::spawn(driver.run(inbox, end.clone(), parts.resumed));
     Session {
@@ -92,6 +95,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         warnings,
         commands,
         events,
+        noticed,
         end,
         task: Some(task),
     }
@@ -118,6 +122,8 @@ struct Driver {
     timer: Option<(u64, std::pin::Pin<Box<Sleep>>)>,
     turn: Option<TurnUnderWay>,
     background: Background,
+    /// Whether notices wait for a turn to be told in.
+    noticed: watch::Sender<bool>,
 }
 
 struct Run {
@@ -155,6 +161,8 @@ enum Came {
     Reply(u64, Reply),
     Timer(u64),
     Flushed(Result<(), StoreError>),
+    /// Background work has something to say.
+    Notice(String),
     /// Nobody waits for the turn's report any more.
     Deserted,
     End,
@@ -235,6 +243,7 @@ impl Driver {
             Some(ran) = self.tools.join_next_with_id(), if !self.tools.is_empty() => Came::Tool(ran),
             event = model => Came::Model(event),
             timer = timer => Came::Timer(timer),
+            notice = self.background.notice() => Came::Notice(notice),
             result = flush => Came::Flushed(flushed(result)),
         }
     }
@@ -267,6 +276,13 @@ impl Driver {
                 self.journal.flush_soon();
                 return Ok(());
             }
+            Came::Notice(notice) => {
+                self.events.send(&Event::Noticed(notice.clone()));
+                Input::User {
+                    content: vec![Content::Text(notice)],
+                    delivery: Delivery::Notice,
+                }
+            }
             Came::Deserted => Input::Interrupt,
             Came::Command(None) | Came::End => return Ok(()),
         };
@@ -275,7 +291,16 @@ impl Driver {
 
     async fn step(&mut self, input: Input) -> Result<(), StoreError> {
         let effects = self.kernel.step(input);
-        self.perform(effects).await
+        self.perform(effects).await?;
+        let is_idle = self.kernel.is_idle();
+        if is_idle {
+            // Nothing waited to be told: the turn did not begin.
+            self.turn = None;
+        }
+        let waits = is_idle && self.kernel.has_notices();
+        self.noticed
+            .send_if_modified(|noticed| std::mem::replace(noticed, waits) != waits);
+        Ok(())
     }
 
     // ---- what comes in
@@ -287,22 +312,19 @@ impl Driver {
                     drop(reply.send(Err(SessionError::Busy)));
                     return None;
                 }
-                self.turn = Some(TurnUnderWay {
-                    reply,
-                    begun: Instant::now(),
-                    model_time: Duration::ZERO,
-                    steps: 0,
-                    usage_before: self.kernel.transcript().usage(),
-                    text: String::new(),
-                    continued: false,
-                    again: false,
-                    denials: Vec::new(),
-                    calls: HashMap::new(),
-                });
+                self.turn = Some(self.begin_turn(reply));
                 Some(Input::User {
                     content,
                     delivery: Delivery::Steer,
                 })
+            }
+            Command::Wake { reply } => {
+                if self.turn.is_some() {
+                    drop(reply.send(Err(SessionError::Busy)));
+                    return None;
+                }
+                self.turn = Some(self.begin_turn(reply));
+                Some(Input::Wake)
             }
             // Outside of a turn nobody would get its report.
             Command::Say { .. } if self.turn.is_none() => {
@@ -326,6 +348,21 @@ impl Driver {
                 drop(reply.send(self.kernel.transcript().clone()));
                 None
             }
+        }
+    }
+
+    fn begin_turn(&self, reply: oneshot::Sender<Result<TurnReport, SessionError>>) -> TurnUnderWay {
+        TurnUnderWay {
+            reply,
+            begun: Instant::now(),
+            model_time: Duration::ZERO,
+            steps: 0,
+            usage_before: self.kernel.transcript().usage(),
+            text: String::new(),
+            continued: false,
+            again: false,
+            denials: Vec::new(),
+            calls: HashMap::new(),
         }
     }
 
@@ -621,6 +658,7 @@ impl Driver {
             model_duration: turn.model_time,
             denials: turn.denials,
             unsent,
+            background: self.background.under_way(),
         };
         self.events
             .send(&Event::TurnEnded(Arc::new(report.clone())));

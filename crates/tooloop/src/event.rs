@@ -51,6 +51,9 @@ pub enum Event {
     },
     /// Somebody is asked about a call.
     Asked(Question),
+    /// Background work has something to say. The model is told before its next step; if no turn is
+    /// under way, with the next prompt, or at once by [`crate::Session::wake`].
+    Noticed(String),
     /// Something that a person should know and that stops nothing.
     Warning(String),
     /// The turn is over.

@@ -1,16 +1,20 @@
 //! Where registry and policy meet: the kernel's gate.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tooloop_kernel::{Gate, Judgement, Verdict};
 use tooloop_model::{JsonObject, ToolInput, ToolUse};
-use tooloop_policy::{Access, AccessEffect, Decision, Policy, Rule};
+use tooloop_policy::{Access, AccessEffect, Decision, Policy, Rule, Touch};
 use tooloop_tool::Registry;
+
+use crate::paths;
 
 pub(crate) struct RegistryGate {
     pub(crate) registry: Registry,
     pub(crate) policy: Arc<RwLock<Policy>>,
+    pub(crate) workspace: PathBuf,
 }
 
 impl RegistryGate {
@@ -26,6 +30,31 @@ impl RegistryGate {
         let access = |input: &JsonObject| tool.access(input).map_err(|error| error.to_string());
         catch_unwind(AssertUnwindSafe(|| access(input)))
             .unwrap_or_else(|_| Err(format!("the tool {} failed on this input", tool_use.name)))
+            .map(|access| self.resolved(access))
+    }
+
+    /// The same with the paths as they are written from the root on, and, where links lead
+    /// elsewhere, with the paths that they lead to as well: rules must hold for both.
+    fn resolved(&self, mut access: Access) -> Access {
+        let mut touches: Vec<Touch> = Vec::with_capacity(access.touches.len());
+        let mut add = |touch: Touch| {
+            if !touches.contains(&touch) {
+                touches.push(touch);
+            }
+        };
+        let both = |path: &Path| {
+            let path = self.workspace.join(path);
+            [paths::normal(&path), paths::real(&path)]
+        };
+        for touch in access.touches {
+            match touch {
+                Touch::Read(path) => both(&path).map(Touch::Read).into_iter().for_each(&mut add),
+                Touch::Write(path) => both(&path).map(Touch::Write).into_iter().for_each(&mut add),
+                Touch::Command(_) | Touch::Host(_) => add(touch),
+            }
+        }
+        access.touches = touches;
+        access
     }
 
     fn unknown(&self, name: &str) -> String {

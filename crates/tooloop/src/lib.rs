@@ -39,6 +39,7 @@ mod error;
 mod event;
 mod gate;
 mod model_call;
+mod paths;
 mod prompt;
 mod report;
 mod session;

@@ -26,6 +26,8 @@ pub struct TurnReport {
     pub denials: Vec<Denial>,
     /// What the user said meanwhile that has not reached the model.
     pub unsent: Vec<Vec<Content>>,
+    /// The background work that goes on. It ends with the session.
+    pub background: Vec<String>,
 }
 
 /// A call that was not allowed.

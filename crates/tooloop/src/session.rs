@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tooloop_kernel::{Delivery, Transcript};
@@ -25,6 +25,7 @@ pub struct Session {
     pub(crate) warnings: Vec<String>,
     pub(crate) commands: mpsc::Sender<Command>,
     pub(crate) events: Arc<Broadcast>,
+    pub(crate) noticed: watch::Receiver<bool>,
     pub(crate) end: CancellationToken,
     pub(crate) task: Option<JoinHandle<Result<(), SessionError>>>,
 }
@@ -34,6 +35,9 @@ pub struct Session {
 pub(crate) enum Command {
     Prompt {
         content: Vec<Content>,
+        reply: oneshot::Sender<Result<TurnReport, SessionError>>,
+    },
+    Wake {
         reply: oneshot::Sender<Result<TurnReport, SessionError>>,
     },
     Say {
@@ -95,6 +99,31 @@ impl Session {
         let (reply, answer) = oneshot::channel();
         self.tell(Command::Prompt { content, reply }).await?;
         answer.await.map_err(|_| SessionError::Closed)?
+    }
+
+    /// Waits until background work has something to say while no turn is under way.
+    pub async fn noticed(&self) {
+        let mut noticed = self.noticed.clone();
+        if noticed.wait_for(|waits| *waits).await.is_err() {
+            // The session is over: nothing more will be said.
+            std::future::pending().await
+        }
+    }
+
+    /// Runs a turn on what background work has said since the last one; `None` if it said nothing.
+    /// Dropping the future interrupts the turn.
+    ///
+    /// # Errors
+    /// If a turn is under way, or the journal fails.
+    pub async fn wake(&self) -> Result<Option<TurnReport>, SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(Command::Wake { reply }).await?;
+        match answer.await {
+            Ok(report) => report.map(Some),
+            Err(_) if self.commands.is_closed() => Err(SessionError::Closed),
+            // Dropped unanswered: there was nothing to say.
+            Err(_) => Ok(None),
+        }
     }
 
     /// Says something to a running turn: it reaches the model with the results of the calls that

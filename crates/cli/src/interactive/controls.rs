@@ -137,6 +137,7 @@ impl Controls {
             | Event::ToolStarted { .. }
             | Event::ToolProgress { .. }
             | Event::ToolEnded { .. }
+            | Event::Noticed(_)
             | Event::Warning(_)
             | Event::Lagged { .. } => {}
         }

@@ -39,6 +39,10 @@ pub(crate) enum Line {
     End,
     /// A signal.
     Stopped(Status),
+    /// What was waited for beside has come, and nothing was typed.
+    Woken,
+    /// As before, but this had been typed.
+    Broken(String),
     Failed(io::Error),
 }
 
@@ -47,6 +51,8 @@ pub(crate) struct Editor {
     /// Away while a line is being read.
     reedline: Option<Reedline>,
     stop: Arc<AtomicBool>,
+    /// Whether it stops because the program ends.
+    ends: Arc<AtomicBool>,
     shared: Arc<Mutex<Shared>>,
 }
 
@@ -94,30 +100,40 @@ impl Editor {
         let editor = Self {
             reedline: Some(reedline),
             stop,
+            ends: Arc::default(),
             shared,
         };
         (editor, warning)
     }
 
     /// Reads a line that begins as `initial`. The terminal gives keys one by one before and after.
-    pub(crate) async fn read(&mut self, initial: &str, signals: &mut Signals) -> Line {
+    /// `wake` ends the reading if nothing has been typed by then.
+    pub(crate) async fn read(
+        &mut self,
+        initial: &str,
+        signals: &mut Signals,
+        wake: impl Future<Output = ()>,
+    ) -> Line {
         let Some(mut reedline) = self.reedline.take() else {
             return Line::Failed(io::Error::other("the line editor is gone"));
         };
-        lock(&self.shared).continued.clear();
+        {
+            let mut shared = lock(&self.shared);
+            shared.continued.clear();
+            initial.clone_into(&mut shared.drawn);
+        }
         if !initial.is_empty() {
             reedline.run_edit_commands(&[EditCommand::InsertString(initial.to_owned())]);
         }
         let (done, mut read) = oneshot::channel();
-        let stop = Arc::clone(&self.stop);
+        let ends = Arc::clone(&self.ends);
         let thread = std::thread::Builder::new()
             .name("prompt".into())
             .spawn(move || {
                 let signal = reedline.read_line(&Mark);
                 // It has just turned this off; what is typed ahead must reach the next reader as it
                 // was typed.
-                if !stop.load(Ordering::Relaxed) && !matches!(signal, Ok(Signal::ExternalBreak(_)))
-                {
+                if !ends.load(Ordering::Relaxed) {
                     drop(crossterm::terminal::enable_raw_mode());
                 }
                 // A history that cannot be written is kept in memory.
@@ -128,16 +144,30 @@ impl Editor {
             Ok(thread) => thread,
             Err(error) => return Line::Failed(error),
         };
-        let read = tokio::select! {
-            read = &mut read => read,
-            status = signals.next() => {
+        let mut wake = std::pin::pin!(wake);
+        let mut may_wake = true;
+        let read = loop {
+            tokio::select! {
+                read = &mut read => break read,
+                () = &mut wake, if may_wake => {
+                    may_wake = false;
+                    // Who has begun to type is not disturbed.
+                    if lock(&self.shared).drawn.is_empty() {
+                        self.stop.store(true, Ordering::Relaxed);
+                    }
+                    continue;
+                }
+                status = signals.next() => {
+                self.ends.store(true, Ordering::Relaxed);
                 self.stop.store(true, Ordering::Relaxed);
                 // One that waits for a terminal that has gone away never stops; it ends with the
                 // process, which is what follows.
                 drop(tokio::time::timeout(STOP, read).await);
                 return Line::Stopped(status);
+                }
             }
         };
+        self.stop.store(false, Ordering::Relaxed);
         // It has sent its last word, or died of a panic that is told elsewhere.
         drop(thread.join());
         let Ok((reedline, signal)) = read else {
@@ -153,6 +183,9 @@ impl Editor {
                 empty: lock(&self.shared).drawn.is_empty(),
             },
             Ok(Signal::CtrlD) => Line::End,
+            Ok(Signal::ExternalBreak(text)) if text.is_empty() => Line::Woken,
+            // Typed in the moment before it was stopped.
+            Ok(Signal::ExternalBreak(text)) => Line::Broken(text),
             Ok(_) => Line::Text(String::new()),
             Err(error) => Line::Failed(error),
         }

@@ -146,6 +146,9 @@ struct Front {
     faults: Faults,
 }
 
+/// Until when, and with which status, Ctrl-C leaves.
+type Armed = Option<(Option<Instant>, Status)>;
+
 /// What is done after a line.
 enum Next {
     Prompt { initial: String },
@@ -209,16 +212,26 @@ impl Front {
     /// Reads lines and runs turns until the person leaves.
     async fn talk(&mut self, mut given: Option<String>) -> Result<Status, Failure> {
         let mut initial = String::new();
-        // Until when, and with which status, Ctrl-C leaves.
-        let mut armed: Option<(Option<Instant>, Status)> = None;
+        let mut armed: Armed = None;
         loop {
             let text = match given.take() {
                 Some(text) => {
                     self.print(&view::prompt(&text)).await?;
                     text
                 }
-                None => match self.editor.read(&initial, &mut self.signals).await {
+                None => match self.read(&initial).await? {
                     Line::Text(text) => text,
+                    Line::Broken(text) => {
+                        initial = text;
+                        continue;
+                    }
+                    Line::Woken => match self.whole_turn(None, &mut armed).await? {
+                        Next::Prompt { initial: unsent } => {
+                            initial = unsent;
+                            continue;
+                        }
+                        Next::Leave(status) => return Ok(status),
+                    },
                     Line::ControlC { empty } => {
                         initial.clear();
                         let now = Instant::now();
@@ -250,19 +263,7 @@ impl Front {
                 Typed::Blank => Next::Prompt {
                     initial: String::new(),
                 },
-                Typed::Prompt => {
-                    let ended = self.turn(text).await?;
-                    if ended.interrupted {
-                        let until = Instant::now().checked_add(SECOND_PRESS);
-                        armed = Some((until, Status::Interrupted));
-                    }
-                    match ended.leave {
-                        Some(status) => Next::Leave(status),
-                        None => Next::Prompt {
-                            initial: ended.unsent,
-                        },
-                    }
-                }
+                Typed::Prompt => self.whole_turn(Some(text), &mut armed).await?,
                 Typed::Command(command) => {
                     let next = self.command(command).await?;
                     if matches!(next, Next::Prompt { .. }) {
@@ -292,6 +293,32 @@ impl Front {
         }
     }
 
+    /// Reads a line, unless background work says something first.
+    async fn read(&mut self, initial: &str) -> Result<Line, Failure> {
+        let session = self.session.as_ref();
+        let session = session.ok_or_else(|| Failure::from(tooloop::SessionError::Closed))?;
+        let wake = session.noticed();
+        Ok(self.editor.read(initial, &mut self.signals, wake).await)
+    }
+
+    async fn whole_turn(
+        &mut self,
+        prompt: Option<String>,
+        armed: &mut Armed,
+    ) -> Result<Next, Failure> {
+        let ended = self.turn(prompt).await?;
+        if ended.interrupted {
+            let until = Instant::now().checked_add(SECOND_PRESS);
+            *armed = Some((until, Status::Interrupted));
+        }
+        Ok(match ended.leave {
+            Some(status) => Next::Leave(status),
+            None => Next::Prompt {
+                initial: ended.unsent,
+            },
+        })
+    }
+
     /// The line editor has failed: says why.
     fn broken(&self, error: &io::Error) -> Failure {
         let mut words = format!("cannot read from the terminal: {error}");
@@ -302,7 +329,7 @@ impl Front {
         Failure::new(Status::Internal, words)
     }
 
-    async fn turn(&mut self, prompt: String) -> Result<Ended, Failure> {
+    async fn turn(&mut self, prompt: Option<String>) -> Result<Ended, Failure> {
         let gone = || Failure::from(tooloop::SessionError::Closed);
         let turn = Turn {
             session: self.session.as_ref().ok_or_else(gone)?,

@@ -38,7 +38,7 @@ pub(crate) struct Turn<'a> {
 /// How it ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// What it came to; `None` if the program is to end before.
+    /// What it came to; `None` if the program is to end before, or there was nothing to do.
     pub(crate) report: Option<Result<TurnReport, SessionError>>,
     /// What was typed or said and has not reached the model.
     pub(crate) unsent: String,
@@ -50,7 +50,9 @@ pub(crate) struct Ended {
 
 impl Turn<'_> {
     /// Runs it.
-    pub(crate) async fn run(self, prompt: String) -> io::Result<Ended> {
+    ///
+    /// Without a prompt it is one on what background work has said.
+    pub(crate) async fn run(self, prompt: Option<String>) -> io::Result<Ended> {
         let Turn {
             session,
             terminal,
@@ -72,7 +74,13 @@ impl Turn<'_> {
         };
         let mut events = session.events();
         let mut keys = Reader::start()?;
-        let mut turn = std::pin::pin!(session.prompt(prompt));
+        let turn = async {
+            match prompt {
+                Some(prompt) => session.prompt(prompt).await.map(Some),
+                None => session.wake().await,
+            }
+        };
+        let mut turn = std::pin::pin!(turn);
         let mut report = None;
         let mut told = false;
         let mut leave = None;
@@ -102,7 +110,11 @@ impl Turn<'_> {
                         leave = Some(Status::Terminated);
                     }
                 }
-                ended = &mut turn => report = Some(ended),
+                ended = &mut turn => match ended.transpose() {
+                    Some(ended) => report = Some(ended),
+                    // There was nothing to say.
+                    None => break,
+                },
                 Some(event) = events.next(), if roomy => {
                     told |= matches!(event, Event::TurnEnded(_));
                     shown.take(&event, questions);

@@ -217,6 +217,10 @@ impl View {
             }
             Event::Asked(question) => self.asked(question, &mut outs),
             Event::Warning(words) => self.note(Style::Notice, words, &mut outs),
+            Event::Noticed(words) => {
+                let first = words.lines().next().unwrap_or_default();
+                self.note(Style::Dim, first, &mut outs);
+            }
             Event::TurnEnded(report) => {
                 self.forget_text();
                 outs.push(gap());

@@ -134,6 +134,7 @@ fn report(end: TurnEnd) -> TurnReport {
         model_duration: Duration::ZERO,
         denials: Vec::new(),
         unsent: Vec::new(),
+        background: Vec::new(),
     }
 }
 

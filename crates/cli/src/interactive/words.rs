@@ -169,6 +169,7 @@ mod tests {
             model_duration: Duration::ZERO,
             denials: Vec::new(),
             unsent: Vec::new(),
+            background: Vec::new(),
         }
     }
 

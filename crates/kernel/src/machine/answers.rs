@@ -168,9 +168,7 @@ impl Kernel {
             self.say(vec![Content::Text(words)], out);
             reason = Continue::Reminder;
         }
-        if self.say_steering(out) {
-            reason = Continue::Steered;
-        }
+        let reason = self.say_queued(out).unwrap_or(reason);
         self.go_on(reason, out);
     }
 }

@@ -8,13 +8,14 @@ use tooloop_model::{
     StreamEvent, ToolChoice, ToolInput, ToolUse, ToolUseId, Usage,
 };
 
-use super::{Calling, Kernel, MAX_CONTINUATIONS, Phase};
+use super::{Calling, Kernel, MAX_CONTINUATIONS, Phase, Turn};
 use crate::batch::{Batch, Call, CallState, Move};
 use crate::repeats::Repeats;
 use crate::{Continue, Effect, Entry, Retry, Sync, TurnEnd};
 
 impl Kernel {
     pub(super) fn first_call(&mut self, out: &mut Vec<Effect>) {
+        self.turn = Turn::default();
         if let Some(limit) = self.spent_turns() {
             return self.end(TurnEnd::MaxTurns { limit }, out);
         }
@@ -220,14 +221,13 @@ impl Kernel {
                 }
                 // What the user asks for now may well be the same again.
                 self.turn.repeats = Repeats::default();
-                let mut reason = Continue::Steered;
-                if !self.say_steering(out)
-                    && let Some(queued) = self.queue.pop_front()
-                {
+                let reason = self.say_queued(out).unwrap_or_else(|| {
                     // Each follow-up is a task of its own.
-                    self.say(queued.content, out);
-                    reason = Continue::FollowUp;
-                }
+                    if let Some(queued) = self.queue.pop_front() {
+                        self.say(queued.content, out);
+                    }
+                    Continue::FollowUp
+                });
                 self.go_on(reason, out);
             }
         }

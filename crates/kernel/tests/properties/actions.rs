@@ -13,6 +13,9 @@ pub(crate) enum Action {
         blank: bool,
         later: bool,
     },
+    /// Background work says something.
+    Notice,
+    Wake,
     /// The next pieces of the reply come.
     Pieces(usize),
     /// An event comes that makes no sense.
@@ -77,6 +80,8 @@ pub(crate) fn action() -> impl Strategy<Value = Action> {
     let weighted = prop::bool::weighted;
     prop_oneof![
         8 => (weighted(0.1), weighted(0.3)).prop_map(|(blank, later)| Action::Say { blank, later }),
+        4 => Just(Action::Notice),
+        4 => Just(Action::Wake),
         30 => (1..25_usize).prop_map(Action::Pieces),
         1 => Just(Action::Nonsense),
         2 => failure().prop_map(Action::Fail),

@@ -115,7 +115,17 @@ impl World {
     pub(crate) fn act(&mut self, action: Action) {
         match action {
             Action::Say { blank: true, .. } => self.stale(Stale::BlankPrompt, 0),
-            Action::Say { later, .. } => self.say(later),
+            Action::Say { later: true, .. } => self.say(Delivery::FollowUp),
+            Action::Say { .. } => self.say(Delivery::Steer),
+            Action::Notice => self.say(Delivery::Notice),
+            Action::Wake => {
+                let before = self.requests.len();
+                let begins = !self.now.in_turn && !self.now.queued.is_empty();
+                self.now.in_turn |= begins;
+                self.tell(Input::Wake);
+                let ended = !self.now.in_turn;
+                assert_eq!(self.requests.len() > before, begins && !ended);
+            }
             Action::Pieces(count) => self.pieces(count),
             Action::Nonsense => {
                 if let Some(call) = self.now.call {
@@ -181,22 +191,17 @@ impl World {
         }
         self.act(Action::Interrupt);
         assert!(self.kernel.is_idle());
-        self.say(false);
+        self.say(Delivery::Steer);
     }
 
     // ---- inputs
 
-    fn say(&mut self, later: bool) {
+    fn say(&mut self, delivery: Delivery) {
         self.prompts += 1;
         let text = format!("prompt {}", self.prompts);
-        let delivery = if later {
-            Delivery::FollowUp
-        } else {
-            Delivery::Steer
-        };
-        // Where no turn is under way it is recorded at once.
+        // Where no turn is under way it is recorded at once, unless it is a notice.
         self.now.queued.push((delivery, text.clone()));
-        self.now.in_turn = true;
+        self.now.in_turn |= delivery != Delivery::Notice;
         self.tell(Input::User {
             content: vec![Content::Text(" ".into()), Content::Text(text)],
             delivery,

@@ -258,3 +258,83 @@ fn steering_waits_while_a_cut_reply_goes_on() {
         "#,
     );
 }
+
+#[test]
+fn a_notice_enters_before_the_next_call_and_before_what_the_user_says() {
+    check(
+        r#"
+        > user go
+          record user: go
+          call 1 [user]
+        > user steer
+        > notice a job has ended
+        > model 1 call tu_1 bash {}
+          show 1 x3 tu_1
+          record model (ToolUse): bash tu_1 {}
+          record now: started tu_1
+          run 1 bash tu_1 {}
+        > done 1 out
+          record finished tu_1: out
+          record user: a job has ended
+          record user: steer
+          record go on: steered
+          call 2 [user, model tu_1, results tu_1, user, user]
+        > notice another
+        > model 2 say done
+          show 2 x3
+          record model (EndTurn): text "done"
+          record user: another
+          record go on: reminder
+          call 3 [user, model tu_1, results tu_1, user, user, model, user]
+        "#,
+    );
+}
+
+#[test]
+fn a_notice_wakes_a_session_whose_turn_is_over() {
+    check(
+        r#"
+        > wake
+        > user go
+          record user: go
+          call 1 [user]
+        > model 1 say done
+          show 1 x3
+          record model (EndTurn): text "done"
+          record end: completed
+          END completed
+        > wake
+        > notice a job has ended
+        > wake
+          record user: a job has ended
+          call 2 [user, model, user]
+        > wake
+        > model 2 say good
+          show 2 x3
+          record model (EndTurn): text "good"
+          record end: completed
+          END completed
+        "#,
+    );
+}
+
+#[test]
+fn a_notice_outlives_an_interrupt_and_comes_with_the_next_prompt() {
+    check(
+        r#"
+        > user go
+          record user: go
+          call 1 [user]
+        > user steer
+        > notice a job has ended
+        > interrupt
+          cancel call 1
+          record end: interrupted, model
+          END interrupted, model, unsent: steer
+        > user on
+          record user: a job has ended
+          record user: on
+          call 2 [user, user, user]
+        "#,
+    );
+}

@@ -86,6 +86,8 @@ impl Stage {
             }
             "set" => vec![self.configure(rest)],
             "user" => vec![user(rest, Delivery::Steer)],
+            "notice" => vec![user(rest, Delivery::Notice)],
+            "wake" => vec![Input::Wake],
             "later" => vec![user(rest, Delivery::FollowUp)],
             "model" => {
                 let (call, rest) = word(rest);

@@ -1,6 +1,6 @@
 //! What the kernel says is done here, and held against its laws.
 
-use tooloop_kernel::{Effect, Entry, Input, Permission, Sync, TurnEnd};
+use tooloop_kernel::{Delivery, Effect, Entry, Input, Permission, Sync, TurnEnd};
 use tooloop_model::{
     BlockStart, Content, Message, Request, StreamEvent, ToolInput, ToolUse, ToolUseId,
 };
@@ -69,6 +69,13 @@ impl World {
                 assert_eq!(self.folded.newest_end(), Some(end));
                 assert_eq!(self.folded.open_calls(), []);
                 let queued = std::mem::take(&mut self.now.queued);
+                let (notices, queued): (Vec<_>, Vec<_>) = queued
+                    .into_iter()
+                    .partition(|(delivery, _)| *delivery == Delivery::Notice);
+                if *end == TurnEnd::Completed {
+                    assert_eq!(notices, [], "a notice was left behind");
+                }
+                self.now.queued = notices;
                 let queued: Vec<_> = queued
                     .into_iter()
                     .map(|(_, text)| vec![Content::Text(text)])

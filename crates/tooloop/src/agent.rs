@@ -13,6 +13,7 @@ use tooloop_session::{
 use tooloop_tool::{DynTool, Registry, Scope, Tool, tool};
 
 use crate::driver::{self, Parts};
+use crate::paths;
 use crate::{Approval, BuildError, Session, SessionError};
 
 /// An immutable recipe: provider, model, system prompt, tools, policy. Cheap to clone; any number
@@ -308,9 +309,12 @@ impl Agent {
         let recipe = &self.0;
         let mut policy = recipe.policy.clone();
         // What was put aside for the model can be looked at.
-        policy
-            .allow
-            .extend(scope.outputs().and_then(Rule::reading_below));
+        if let Some(folder) = scope.outputs() {
+            policy.allow.extend(Rule::reading_below(folder));
+            policy
+                .allow
+                .extend(Rule::reading_below(&paths::real(folder)));
+        }
         driver::start(Parts {
             provider: Arc::clone(&recipe.provider),
             settings: recipe.settings.clone(),

@@ -235,8 +235,9 @@ impl Driver {
         tokio::select! {
             biased;
             () = end.cancelled() => Came::End,
-            command = inbox.recv() => Came::Command(command),
+            // Before the next command: it may well be another prompt.
             () = deserted => Came::Deserted,
+            command = inbox.recv() => Came::Command(command),
             Some((ask, reply)) = self.questions.next(), if !self.questions.is_empty() => {
                 Came::Reply(ask, reply)
             }

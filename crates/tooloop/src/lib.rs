@@ -70,8 +70,8 @@ pub use tooloop_model::{
 };
 pub use tooloop_policy::{Access, AccessEffect, Decision, Mode, Policy, Rule, Touch};
 pub use tooloop_tool::{
-    DynTool, Progress, Registry, RegistryError, Tool, ToolContext, ToolError, ToolFuture,
-    ToolOutput, tool,
+    Background, DynTool, Progress, Registry, RegistryError, Scope, Tool, ToolContext, ToolError,
+    ToolFuture, ToolOutput, Work, tool,
 };
 
 /// The README's example is compiled with the tests.

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tooloop::journal::{Catalog, Flush, MemoryStore, SessionId, Store, StoreError};
 use tooloop::provider::{Reply as ModelReply, ScriptedProvider};
 use tooloop::{
     Access, Agent, AgentBuilder, Approval, Approver, During, Entry, Event, Message, ModelError,
     ModelErrorKind, Question, Reply, RetryPolicy, SessionError, Tool, ToolContext, ToolError,
-    ToolOutput, TurnEnd,
+    ToolOutput, TurnEnd, Work,
 };
 
 #[derive(Deserialize, JsonSchema)]
@@ -30,6 +30,8 @@ enum Act {
     Panic,
     /// Tells that it runs, then waits to be cancelled.
     Wait(Arc<Notify>),
+    /// Begins work and hands it over.
+    Begin(mpsc::UnboundedSender<Work>),
 }
 
 struct Probe {
@@ -65,6 +67,10 @@ impl Tool for Probe {
                 running.notify_one();
                 context.cancellation.cancelled().await;
                 Err(ToolError::Cancelled)
+            }
+            Act::Begin(begun) => {
+                begun.send(context.background.begin("work")).unwrap();
+                Ok(ToolOutput::text("begun"))
             }
         }
     }
@@ -169,13 +175,7 @@ async fn a_dropped_prompt_interrupts_its_turn_and_the_session_lives_on() {
             () = running.notified() => {}
         }
     }
-    let report = loop {
-        // The interrupt is on its way; until it has arrived the session is busy.
-        match session.prompt("again").await {
-            Err(SessionError::Busy) => tokio::task::yield_now().await,
-            report => break report.unwrap(),
-        }
-    };
+    let report = session.prompt("again").await.unwrap();
     assert_eq!(report.text, "next");
     let (told, is_error) = results(&provider).pop().unwrap();
     assert!(is_error && told.contains("interrupted"), "{told}");
@@ -350,4 +350,47 @@ async fn nothing_with_effects_runs_on_the_strength_of_a_flush_that_died() {
     assert!(provider.requests().len() <= 1);
     let begun = tokio::time::timeout(std::time::Duration::ZERO, ran.notified()).await;
     assert!(begun.is_err(), "the call ran");
+}
+
+#[tokio::test]
+async fn what_background_work_says_comes_between_steps_and_wakes_a_session_once() {
+    let script = ScriptedProvider::new()
+        .call("t1", "begin", "{}")
+        .call("t2", "wait", "{}")
+        .say("done")
+        .say("heard");
+    let (builder, provider) = agent(script);
+    let (sender, mut begun) = mpsc::unbounded_channel();
+    let running = Arc::new(Notify::new());
+    let agent = builder
+        .tool(probe("begin", Act::Begin(sender)))
+        .tool(probe("wait", Act::Wait(Arc::clone(&running))))
+        .build()
+        .unwrap();
+    let session = agent.session().unwrap();
+    assert!(session.wake().await.unwrap().is_none());
+    {
+        let turn = session.prompt("go");
+        tokio::select! {
+            report = turn => panic!("it ended: {report:?}"),
+            () = running.notified() => {}
+        }
+    }
+    let work = begun.recv().await.unwrap();
+    let report = session.prompt("on").await.unwrap();
+    assert_eq!(
+        (report.text.as_str(), report.background),
+        ("done", vec!["work".to_owned()])
+    );
+    work.finish("all of it");
+    session.noticed().await;
+    let report = session.wake().await.unwrap().unwrap();
+    assert_eq!(
+        (report.text.as_str(), report.background),
+        ("heard", Vec::new())
+    );
+    let requests = provider.requests();
+    let told = format!("{:?}", requests.last().unwrap().messages);
+    assert_eq!(told.matches("all of it").count(), 1);
+    session.close().await.unwrap();
 }

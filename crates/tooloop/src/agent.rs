@@ -12,9 +12,9 @@ use tooloop_session::{
 };
 use tooloop_tool::{DynTool, Registry, Scope, Tool, tool};
 
-use crate::driver::{self, Parts};
+use crate::driver::{self, Keep, Parts};
 use crate::paths;
-use crate::{Approval, BuildError, Session, SessionError};
+use crate::{Approval, BuildError, ResultBudget, Session, SessionError};
 
 /// An immutable recipe: provider, model, system prompt, tools, policy. Cheap to clone; any number
 /// of sessions may be made of it.
@@ -28,6 +28,7 @@ struct Recipe {
     registry: Registry,
     policy: Policy,
     approval: Approval,
+    results: ResultBudget,
     workspace: PathBuf,
     catalog: Option<Catalog>,
 }
@@ -41,6 +42,7 @@ pub struct AgentBuilder {
     tools: Vec<ToolEntry>,
     policy: Policy,
     approval: Approval,
+    results: ResultBudget,
     workspace: Option<PathBuf>,
     folders: Vec<PathBuf>,
     journal: Option<PathBuf>,
@@ -142,6 +144,12 @@ impl AgentBuilder {
         self
     }
 
+    /// How long results may be before the model is shown a part of them.
+    pub fn results(mut self, budget: ResultBudget) -> Self {
+        self.results = budget;
+        self
+    }
+
     /// How often the same calls with the same outcome may come in a row before the turn ends.
     pub fn stop_after_repeats(mut self, times: u32) -> Self {
         self.settings.stop_after_repeats = times;
@@ -181,6 +189,7 @@ impl AgentBuilder {
             registry,
             policy,
             approval: self.approval,
+            results: self.results,
             workspace,
             catalog,
         })))
@@ -232,8 +241,8 @@ impl Agent {
                 Box::new(JsonlStore::create(catalog.path(id), header))
             }
         };
-        let scope = self.scope(id);
-        Ok(self.start(store, Transcript::default(), Vec::new(), false, &scope))
+        let outputs = self.outputs(id);
+        Ok(self.start(store, Transcript::default(), Vec::new(), false, outputs))
     }
 
     /// Goes on with the session in this journal. Calls that a dead process left open are answered
@@ -244,9 +253,9 @@ impl Agent {
     pub fn resume(&self, path: &Path) -> Result<Session, SessionError> {
         let mut transcript = Transcript::default();
         let opened = JsonlStore::open(path, |record| transcript.apply(&record.entry))?;
-        let scope = Scope::with_outputs(outputs_beside(path));
+        let outputs = Some((outputs_beside(path), Keep::WithTheJournal));
         let store = Box::new(opened.store);
-        Ok(self.start(store, transcript, opened.warnings, true, &scope))
+        Ok(self.start(store, transcript, opened.warnings, true, outputs))
     }
 
     /// Begins a session that has the past of the one in this journal, which stays as it is and may
@@ -274,8 +283,8 @@ impl Agent {
                 Box::new(JsonlStore::fork(catalog.path(id), header, records))
             }
         };
-        let scope = self.scope(id);
-        Ok(self.start(store, transcript, warnings, true, &scope))
+        let outputs = self.outputs(id);
+        Ok(self.start(store, transcript, warnings, true, outputs))
     }
 
     /// Begins a session on a store of your own, with the past that `entries` are.
@@ -284,18 +293,17 @@ impl Agent {
         let mut transcript = Transcript::default();
         entries.iter().for_each(|entry| transcript.apply(entry));
         let resumed = !entries.is_empty();
-        self.start(store, transcript, Vec::new(), resumed, &Scope::new())
+        self.start(store, transcript, Vec::new(), resumed, None)
     }
 
-    fn scope(&self, id: SessionId) -> Scope {
-        match &self.0.catalog {
-            None => Scope::with_outputs(
-                std::env::temp_dir()
-                    .join("tooloop-outputs")
-                    .join(id.to_string()),
-            ),
-            Some(catalog) => Scope::with_outputs(outputs_beside(&catalog.path(id))),
-        }
+    fn outputs(&self, id: SessionId) -> Option<(PathBuf, Keep)> {
+        Some(match &self.0.catalog {
+            Some(catalog) => (outputs_beside(&catalog.path(id)), Keep::WithTheJournal),
+            None => {
+                let all = std::env::temp_dir().join("tooloop-outputs");
+                (all.join(id.to_string()), Keep::WhileItRuns)
+            }
+        })
     }
 
     fn start(
@@ -304,8 +312,11 @@ impl Agent {
         transcript: Transcript,
         warnings: Vec<String>,
         resumed: bool,
-        scope: &Scope,
+        outputs: Option<(PathBuf, Keep)>,
     ) -> Session {
+        let scope = outputs
+            .as_ref()
+            .map_or_else(Scope::new, |(folder, _)| Scope::with_outputs(folder));
         let recipe = &self.0;
         let mut policy = recipe.policy.clone();
         // What was put aside for the model can be looked at.
@@ -318,7 +329,7 @@ impl Agent {
         driver::start(Parts {
             provider: Arc::clone(&recipe.provider),
             settings: recipe.settings.clone(),
-            registry: recipe.registry.for_session(scope),
+            registry: recipe.registry.for_session(&scope),
             policy: Arc::new(RwLock::new(policy)),
             approval: recipe.approval.clone(),
             workspace: recipe.workspace.clone(),
@@ -326,6 +337,8 @@ impl Agent {
             transcript,
             warnings,
             resumed,
+            results: recipe.results,
+            outputs,
         })
     }
 }

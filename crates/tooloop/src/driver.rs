@@ -28,8 +28,11 @@ use tooloop_tool::{Background, Progress, Registry, ToolContext, ToolError, ToolO
 use crate::event::Broadcast;
 use crate::gate::RegistryGate;
 use crate::model_call::ModelCall;
+use crate::results::Results;
 use crate::session::Command;
-use crate::{Approval, Denial, Event, Question, Reply, Session, SessionError, TurnReport};
+use crate::{
+    Approval, Denial, Event, Question, Reply, ResultBudget, Session, SessionError, TurnReport,
+};
 
 /// How long closing waits for tools that were told to end. A shell gets two seconds between TERM
 /// and KILL; what is left after this is dropped, which kills it.
@@ -46,6 +49,16 @@ pub(crate) struct Parts {
     pub(crate) transcript: Transcript,
     pub(crate) warnings: Vec<String>,
     pub(crate) resumed: bool,
+    pub(crate) results: ResultBudget,
+    /// Where long results go, and whether that ends with the session.
+    pub(crate) outputs: Option<(PathBuf, Keep)>,
+}
+
+/// How long the files of a session are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keep {
+    WithTheJournal,
+    WhileItRuns,
 }
 
 pub(crate) fn start(parts: Parts) -> Session {
@@ -62,6 +75,10 @@ pub(crate) fn start(parts: Parts) -> Session {
         policy: Arc::clone(&parts.policy),
         workspace: parts.workspace.clone(),
     });
+    let outputs = parts.outputs.as_ref().map(|(folder, _)| folder.clone());
+    let temporary = parts
+        .outputs
+        .and_then(|(folder, keep)| (keep == Keep::WhileItRuns).then_some(folder));
     let driver = Driver {
         kernel: Kernel::new(parts.settings, Arc::clone(&gate) as _, parts.transcript),
         gate,
@@ -86,6 +103,8 @@ pub(crate) fn start(parts: Parts) -> Session {
         timer: None,
         turn: None,
         background: Background::default(),
+        results: Arc::new(Results::new(parts.results, outputs)),
+        temporary,
         noticed: noticing,
     };
     let task = tokio::spawn(driver.run(inbox, end.clone(), parts.resumed));
@@ -122,6 +141,9 @@ struct Driver {
     timer: Option<(u64, std::pin::Pin<Box<Sleep>>)>,
     turn: Option<TurnUnderWay>,
     background: Background,
+    results: Arc<Results>,
+    /// The folder that ends with the session.
+    temporary: Option<PathBuf>,
     /// Whether notices wait for a turn to be told in.
     noticed: watch::Sender<bool>,
 }
@@ -136,7 +158,7 @@ struct Run {
 struct Ran {
     run: u64,
     duration: Duration,
-    result: Result<ToolOutput, ToolError>,
+    result: ToolOutput,
 }
 
 struct TurnUnderWay {
@@ -398,16 +420,15 @@ impl Driver {
     }
 
     fn tool_ran(&mut self, ran: Result<(tokio::task::Id, Ran), JoinError>) -> Option<Input> {
-        let (run, duration, result) = match ran {
+        let (run, duration, output) = match ran {
             Ok((_, ran)) => (ran.run, ran.duration, ran.result),
             Err(error) => {
                 let failed = error.id();
                 let (&run, _) = self.runs.iter().find(|(_, run)| run.task == failed)?;
                 let words = "the tool failed inside: this is a fault of the tool, not of the call";
-                (run, Duration::ZERO, Err(ToolError::Failed(words.into())))
+                (run, Duration::ZERO, ToolOutput::failure(words))
             }
         };
-        let output = result.unwrap_or_else(|error| ToolOutput::failure(error.to_string()));
         // Not there any more: it was cancelled, and nobody wants its answer.
         let tool_use = self.runs.remove(&run)?.tool_use;
         self.events.send(&Event::ToolEnded {
@@ -550,6 +571,7 @@ impl Driver {
                 {
                     turn.steps = turn.steps.saturating_add(1);
                 }
+                self.results.sent();
                 let provider = Arc::clone(&self.provider);
                 self.model = Some(ModelCall::start(provider, call, *request));
             }
@@ -620,6 +642,7 @@ impl Driver {
         self.events.send(&Event::ToolStarted {
             tool_use: tool_use.clone(),
         });
+        let results = Arc::clone(&self.results);
         let tool = self.registry.get(&tool_use.name).cloned();
         let input = tool_use.input.clone();
         let task = self.tools.spawn(async move {
@@ -631,10 +654,12 @@ impl Driver {
                     Err(ToolError::Failed("there is nothing to run".into()))
                 }
             };
+            let duration = begun.elapsed();
+            let id = context.tool_use_id;
             Ran {
                 run,
-                duration: begun.elapsed(),
-                result,
+                duration,
+                result: results.fitted(id, result).await,
             }
         });
         let run_under_way = Run {
@@ -679,6 +704,11 @@ impl Driver {
         let ended = async { while self.tools.join_next().await.is_some() {} };
         if tokio::time::timeout(CLOSE_GRACE, ended).await.is_err() {
             self.tools.shutdown().await;
+        }
+        if let Some(folder) = self.temporary.take() {
+            // There may be none, since nothing was long.
+            let removed = tokio::task::spawn_blocking(|| std::fs::remove_dir_all(folder)).await;
+            drop(removed);
         }
         if result.is_ok() {
             result = self.journal.flush_now().await;

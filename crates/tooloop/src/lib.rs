@@ -42,6 +42,7 @@ mod model_call;
 mod paths;
 mod prompt;
 mod report;
+mod results;
 mod session;
 
 /// Codecs, transport and the providers for tests.
@@ -57,6 +58,7 @@ pub use error::{BuildError, SessionError};
 pub use event::{Event, Events};
 pub use prompt::default_system_prompt;
 pub use report::{Denial, TurnReport};
+pub use results::ResultBudget;
 pub use session::Session;
 /// Child processes.
 pub use tooloop_exec as exec;

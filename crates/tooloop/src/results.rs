@@ -1,0 +1,288 @@
+//! How much of a call's result the model is shown.
+//!
+//! What is too long goes into a file of the session, and the model gets its beginning, its end and
+//! the file's name.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs::{DirBuilder, OpenOptions};
+use std::hash::{Hash, Hasher};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tooloop_model::{Content, ToolUseId};
+use tooloop_tool::{ToolError, ToolOutput};
+
+/// How long results may be, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResultBudget {
+    /// One result: 50,000 by default.
+    pub single: usize,
+    /// All results that one message of the model draws: 200,000 by default.
+    pub message: usize,
+    /// What is shown of a longer one: 2,000 by default, half from its beginning and half from its
+    /// end.
+    pub preview: usize,
+}
+
+impl Default for ResultBudget {
+    fn default() -> Self {
+        Self {
+            single: 50_000,
+            message: 200_000,
+            preview: 2_000,
+        }
+    }
+}
+
+impl ResultBudget {
+    /// Whether a result is shown whole, where `shown` characters are shown already.
+    const fn admits(&self, shown: usize, characters: usize) -> bool {
+        characters <= self.single && shown.saturating_add(characters) <= self.message
+    }
+}
+
+/// Keeps the results of a session within the budget.
+#[derive(Debug)]
+pub(crate) struct Results {
+    budget: ResultBudget,
+    folder: Option<PathBuf>,
+    /// The characters shown of the results that go with the next request.
+    shown: Mutex<usize>,
+}
+
+impl Results {
+    pub(crate) const fn new(budget: ResultBudget, folder: Option<PathBuf>) -> Self {
+        Self {
+            budget,
+            folder,
+            shown: Mutex::new(0),
+        }
+    }
+
+    /// The results so far are on their way: the count begins anew.
+    pub(crate) fn sent(&self) {
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = 0;
+    }
+
+    /// Takes a place for a result of that length. Returns whether it is shown whole.
+    fn reserve(&self, characters: usize) -> bool {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let whole = self.budget.admits(*shown, characters);
+        let more = if whole {
+            characters
+        } else {
+            self.budget.preview
+        };
+        *shown = shown.saturating_add(more);
+        whole
+    }
+
+    /// What a call came to, as the model gets it.
+    pub(crate) async fn fitted(
+        self: Arc<Self>,
+        id: ToolUseId,
+        result: Result<ToolOutput, ToolError>,
+    ) -> ToolOutput {
+        let output = result.unwrap_or_else(|error| ToolOutput::failure(error.to_string()));
+        let bytes: usize = output.content.iter().map(size).sum();
+        if bytes <= self.budget.preview {
+            return output;
+        }
+        let fit = tokio::task::spawn_blocking(move || self.fit(&id, output));
+        fit.await.unwrap_or_else(|error| {
+            ToolOutput::failure(format!("the result was lost on its way: {error}"))
+        })
+    }
+
+    /// The result as the model gets it. May write a file: not to be called where others wait.
+    pub(crate) fn fit(&self, id: &ToolUseId, mut output: ToolOutput) -> ToolOutput {
+        let characters = output.content.iter().map(length).sum();
+        if characters <= self.budget.preview || self.reserve(characters) {
+            return output;
+        }
+        let mut text = String::new();
+        output.content.retain(|part| match part {
+            Content::Text(more) => {
+                if !text.is_empty() {
+                    text.push('\n');
+                }
+                text.push_str(more);
+                false
+            }
+            Content::Image(_) | Content::Document(_) => true,
+        });
+        // A file's name is another one each time.
+        output.fingerprint.get_or_insert_with(|| {
+            let mut hasher = DefaultHasher::new();
+            text.hash(&mut hasher);
+            format!("{characters} {}", hasher.finish())
+        });
+        let place = match (&output.source, &self.folder) {
+            (Some(source), _) => format!("the whole of it is in {}", source.display()),
+            (None, None) => "the rest is not kept".into(),
+            (None, Some(folder)) => match save(folder, id, &text) {
+                Ok(path) => {
+                    let place = format!("the whole of it is in {}", path.display());
+                    output.source = Some(path);
+                    place
+                }
+                Err(error) => format!(
+                    "the rest could not be kept in {}: {error}",
+                    folder.display()
+                ),
+            },
+        };
+        let preview = preview(&text, self.budget.preview, &place);
+        output.content.insert(0, Content::Text(preview));
+        output
+    }
+}
+
+fn size(part: &Content) -> usize {
+    match part {
+        Content::Text(text) => text.len(),
+        Content::Image(_) | Content::Document(_) => 0,
+    }
+}
+
+fn length(part: &Content) -> usize {
+    match part {
+        Content::Text(text) => text.chars().count(),
+        Content::Image(_) | Content::Document(_) => 0,
+    }
+}
+
+/// The beginning and the end of a text, and between them what is left out.
+fn preview(text: &str, characters: usize, place: &str) -> String {
+    let all = text.chars().count();
+    let half = characters / 2;
+    let position = |nth: usize| {
+        text.char_indices()
+            .nth(nth)
+            .map_or(text.len(), |(at, _)| at)
+    };
+    let head = text.get(..position(half)).unwrap_or_default();
+    let tail = text
+        .get(position(all.saturating_sub(half))..)
+        .unwrap_or_default();
+    let left_out = all.saturating_sub(half.saturating_mul(2));
+    format!("{head}\n[... {left_out} characters left out; {place} ...]\n{tail}")
+}
+
+/// Saves a text in a file of its own, for its owner alone.
+fn save(folder: &Path, id: &ToolUseId, text: &str) -> io::Result<PathBuf> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(folder)?;
+    let mut nth = 1_u32;
+    loop {
+        // Ids are made of letters, digits, `_` and `-`.
+        let name = match nth {
+            1 => format!("result-{id}.txt"),
+            nth => format!("result-{id}-{nth}.txt"),
+        };
+        let path = folder.join(name);
+        let mut options = OpenOptions::new();
+        match options.write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(mut file) => {
+                file.write_all(text.as_bytes())?;
+                return Ok(path);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && nth < 1_000 => nth += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn results(folder: Option<PathBuf>) -> Results {
+        let budget = ResultBudget {
+            single: 100,
+            message: 250,
+            preview: 20,
+        };
+        Results::new(budget, folder)
+    }
+
+    fn text(output: &ToolOutput) -> &str {
+        match output.content.as_slice() {
+            [Content::Text(text)] => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn id(id: &str) -> ToolUseId {
+        ToolUseId(id.into())
+    }
+
+    #[test]
+    fn a_long_result_goes_into_a_private_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let outputs = folder.path().join("s.outputs");
+        let results = results(Some(outputs.clone()));
+        let long: String = "äbcdefghij".repeat(11);
+        let fit = results.fit(&id("tu_1"), ToolOutput::text(long.clone()));
+        let path = outputs.join("result-tu_1.txt");
+        let expected = format!(
+            "äbcdefghij\n[... 90 characters left out; the whole of it is in {} ...]\näbcdefghij",
+            path.display()
+        );
+        assert_eq!(text(&fit), expected);
+        assert_eq!(fit.source.as_deref(), Some(path.as_path()));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), long);
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(&outputs)), (0o600, 0o700));
+        // The same again is the same outcome, in another file.
+        let again = results.fit(&id("tu_1"), ToolOutput::text(long));
+        assert_eq!(again.fingerprint, fit.fingerprint);
+        assert_eq!(again.source, Some(outputs.join("result-tu_1-2.txt")));
+    }
+
+    #[test]
+    fn what_is_in_a_file_already_is_not_saved_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let outputs = folder.path().join("outputs");
+        let results = results(Some(outputs.clone()));
+        let output = ToolOutput {
+            source: Some("/there/already".into()),
+            ..ToolOutput::text("x".repeat(101))
+        };
+        let fit = results.fit(&id("a"), output);
+        assert!(text(&fit).contains("the whole of it is in /there/already"));
+        assert!(!outputs.exists());
+    }
+
+    #[test]
+    fn the_results_of_one_message_have_a_sum() {
+        let folder = tempfile::tempdir().unwrap();
+        let results = results(Some(folder.path().to_owned()));
+        let hundred = || ToolOutput::text("x".repeat(100));
+        for name in ["a", "b"] {
+            assert_eq!(results.fit(&id(name), hundred()), hundred());
+        }
+        assert_ne!(results.fit(&id("c"), hundred()), hundred());
+        // Nothing is gained by cutting what is no longer than a preview.
+        let short = ToolOutput::text("x".repeat(20));
+        for name in ["d", "e", "f", "g"] {
+            assert_eq!(results.fit(&id(name), short.clone()), short);
+        }
+        results.sent();
+        assert_eq!(results.fit(&id("h"), hundred()), hundred());
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_cut_and_said() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let long = || ToolOutput::text("x".repeat(200));
+        let fit = results(Some(file.path().join("no"))).fit(&id("a"), long());
+        assert!(text(&fit).contains("180 characters left out; the rest could not be kept in "));
+        let fit = results(None).fit(&id("a"), long());
+        assert!(text(&fit).contains("the rest is not kept"));
+    }
+}

@@ -3,7 +3,12 @@
 #![warn(missing_docs)]
 
 mod bash;
+mod files;
 mod ops;
 
 pub use bash::{Bash, BashInput, BashSettings, TimeLimit};
+pub use files::{
+    ApplyPatch, ApplyPatchInput, Edit, EditInput, FileKind, FolderEntry, Listing, OpenFile, Read,
+    ReadInput, ReadSeek, Write, WriteAs, WriteInput,
+};
 pub use ops::{LocalOps, Ops, OpsFuture};

@@ -1,0 +1,3 @@
+//! What reading and editing cost.
+
+fn main() {}

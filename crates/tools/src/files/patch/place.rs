@@ -1,0 +1,399 @@
+//! Finding the place of each hunk in a file, and putting the file together anew. Pure.
+
+use std::ops::Range;
+
+use memchr::memmem;
+
+use super::{Hunk, Row, Sign};
+
+/// How many places are looked at to tell that there is more than one.
+const PLACES: usize = 20;
+
+/// How many line numbers are told.
+const NUMBERS: usize = 8;
+
+/// A file with its hunks applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Applied {
+    pub(crate) body: Vec<u8>,
+    pub(crate) added: usize,
+    pub(crate) removed: usize,
+    /// The patch's lines of hunks that were placed although blanks at the ends of lines differ.
+    pub(crate) loose: Vec<usize>,
+}
+
+/// Why a hunk has no place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NoPlace {
+    /// The line of the patch.
+    pub(crate) line: usize,
+    pub(crate) problem: String,
+    /// Whether nothing in the file fits, so that it helps to see what is near.
+    pub(crate) is_missing: bool,
+}
+
+/// Applies hunks to a file, all of them to the file as it is.
+pub(crate) fn apply(body: &[u8], hunks: &[Hunk]) -> Result<Applied, NoPlace> {
+    let lines: Vec<&[u8]> = body.split_inclusive(|byte| *byte == b'\n').collect();
+    let exact = Flat::new(&lines, without_end);
+    let trimmed = Flat::new(&lines, trimmed);
+    let mut placed: Vec<(Range<usize>, &Hunk)> = Vec::new();
+    let mut loose = Vec::new();
+    let mut done = 0;
+    for hunk in hunks {
+        let place = match find(&exact, hunk, done, |row| row.text.as_bytes()) {
+            Err(problem) if problem.is_missing => {
+                let found = find(&trimmed, hunk, done, |row| trim(row.text.as_bytes()));
+                if found.is_ok() {
+                    loose.push(hunk.line);
+                }
+                match found {
+                    Err(again) if again.is_missing => Err(problem),
+                    other => other,
+                }
+            }
+            other => other,
+        }?;
+        done = done.max(place.end);
+        placed.push((place, hunk));
+    }
+    placed.sort_by_key(|(place, _)| (place.start, place.end));
+    for pair in placed.windows(2) {
+        if let [(first, _), (second, hunk)] = pair
+            && second.start < first.end
+        {
+            return Err(NoPlace {
+                line: hunk.line,
+                problem: "this change and another one have lines in common".into(),
+                is_missing: false,
+            });
+        }
+    }
+    Ok(put_together(&lines, &placed, loose))
+}
+
+fn without_end(line: &[u8]) -> &[u8] {
+    match line.strip_suffix(b"\n") {
+        Some(line) => line.strip_suffix(b"\r").unwrap_or(line),
+        None => line,
+    }
+}
+
+fn trimmed(line: &[u8]) -> &[u8] {
+    trim(line.strip_suffix(b"\n").unwrap_or(line))
+}
+
+fn trim(line: &[u8]) -> &[u8] {
+    let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r');
+    let end = line.iter().rposition(|byte| !blank(byte));
+    line.get(..end.map_or(0, |last| last + 1)).unwrap_or(line)
+}
+
+/// The lines of a file in a form in which they are compared, each between line ends.
+struct Flat {
+    bytes: Vec<u8>,
+    /// Where the line end before each line is.
+    starts: Vec<usize>,
+}
+
+impl Flat {
+    fn new(lines: &[&[u8]], part: fn(&[u8]) -> &[u8]) -> Self {
+        let mut bytes = Vec::with_capacity(lines.iter().map(|line| line.len() + 1).sum());
+        let mut starts = Vec::with_capacity(lines.len());
+        for line in lines {
+            starts.push(bytes.len());
+            bytes.push(b'\n');
+            bytes.extend_from_slice(part(line));
+        }
+        bytes.push(b'\n');
+        Self { bytes, starts }
+    }
+
+    fn count(&self) -> usize {
+        self.starts.len()
+    }
+
+    fn line(&self, number: usize) -> &[u8] {
+        let start = self
+            .starts
+            .get(number)
+            .map_or(self.bytes.len(), |start| start + 1);
+        let end = self.starts.get(number + 1).copied();
+        self.bytes
+            .get(start..end.unwrap_or(self.bytes.len() - 1))
+            .unwrap_or_default()
+    }
+
+    /// The first line from `from` on at which the wanted lines are.
+    fn next(&self, wanted: &[u8], from: usize) -> Option<usize> {
+        let start = *self.starts.get(from)?;
+        let found = memmem::find(self.bytes.get(start..)?, wanted)? + start;
+        self.starts.binary_search(&found).ok()
+    }
+
+    fn is_at(&self, wanted: &[u8], line: usize) -> bool {
+        self.starts
+            .get(line)
+            .and_then(|start| self.bytes.get(*start..))
+            .is_some_and(|rest| rest.starts_with(wanted))
+    }
+
+    /// Lines with the words of an anchor, from `from` on.
+    fn anchors(&self, anchor: &str, from: usize) -> Vec<usize> {
+        let anchor = anchor.trim().as_bytes();
+        (from..self.count())
+            .filter(|number| self.line(*number).trim_ascii() == anchor)
+            .take(PLACES)
+            .collect()
+    }
+}
+
+/// Finds the lines that a hunk replaces.
+fn find<'h>(
+    flat: &Flat,
+    hunk: &'h Hunk,
+    done: usize,
+    part: fn(&'h Row) -> &'h [u8],
+) -> Result<Range<usize>, NoPlace> {
+    let fail = |problem: String, is_missing| {
+        Err(NoPlace {
+            line: hunk.line,
+            problem,
+            is_missing,
+        })
+    };
+    let count = hunk.old().count();
+    let range = |start: usize| start..start + count;
+    let after = match after_anchors(flat, hunk) {
+        Ok(after) => after,
+        Err(anchor) => {
+            return fail(
+                format!("the file has no line like the anchor {anchor:?}"),
+                true,
+            );
+        }
+    };
+    if count == 0 {
+        return match (&after, hunk.at) {
+            (Some(after), _) => one(after, done)
+                .map(range)
+                .or_else(|several| fail(ambiguous("the anchor", &several), false)),
+            (None, Some(at)) if !hunk.is_at_end => {
+                if at <= flat.count() {
+                    Ok(range(at))
+                } else {
+                    let has = flat.count();
+                    fail(
+                        format!("it is to follow line {at}, and the file has {has}"),
+                        false,
+                    )
+                }
+            }
+            (None, _) => Ok(range(flat.count())),
+        };
+    }
+    let mut wanted = Vec::new();
+    for row in hunk.old() {
+        wanted.push(b'\n');
+        wanted.extend_from_slice(part(row));
+    }
+    wanted.push(b'\n');
+    if hunk.is_at_end {
+        return match flat.count().checked_sub(count) {
+            Some(start) if flat.is_at(&wanted, start) => Ok(range(start)),
+            _ => fail("its lines are not at the end of the file".into(), true),
+        };
+    }
+    if let Some(start) = hunk.at.and_then(|at| at.checked_sub(1))
+        && start >= done
+        && flat.is_at(&wanted, start)
+    {
+        return Ok(range(start));
+    }
+    let mut places: Vec<usize> = match after {
+        Some(after) => after
+            .into_iter()
+            .filter_map(|after| flat.next(&wanted, after))
+            .collect(),
+        None => {
+            let next = |from| flat.next(&wanted, from);
+            let first = std::iter::successors(next(0), |last| next(last + 1)).take(PLACES);
+            // Those after the hunk before this one decide, if there are several.
+            let later = std::iter::successors(next(done), |last| next(last + 1)).take(PLACES);
+            first.chain(later).collect()
+        }
+    };
+    places.sort_unstable();
+    places.dedup();
+    if places.is_empty() {
+        return fail(
+            "its lines are not in the file as they are in the patch".into(),
+            true,
+        );
+    }
+    one(&places, done)
+        .map(range)
+        .or_else(|several| fail(ambiguous("these lines", &several), false))
+}
+
+/// The only place, or the only one after what is done.
+fn one(places: &[usize], done: usize) -> Result<usize, Vec<usize>> {
+    if let [only] = places {
+        return Ok(*only);
+    }
+    let later: Vec<usize> = places
+        .iter()
+        .copied()
+        .filter(|place| *place >= done)
+        .collect();
+    match later.as_slice() {
+        [only] => Ok(*only),
+        [] => Err(places.to_vec()),
+        _ => Err(later),
+    }
+}
+
+fn ambiguous(what: &str, places: &[usize]) -> String {
+    let numbers: Vec<String> = places
+        .iter()
+        .take(NUMBERS)
+        .map(|place| (place + 1).to_string())
+        .collect();
+    let more = if places.len() > NUMBERS {
+        " and more"
+    } else {
+        ""
+    };
+    format!(
+        "{what} fit in several places, from lines {}{more}; give more lines around the change, or \
+         an @@ line above it",
+        numbers.join(", ")
+    )
+}
+
+/// The lines after the last of a hunk's anchors, wherever they are; nothing if it has none. The
+/// anchor that is not there is the error.
+fn after_anchors<'h>(flat: &Flat, hunk: &'h Hunk) -> Result<Option<Vec<usize>>, &'h str> {
+    let mut from: Option<Vec<usize>> = None;
+    for anchor in &hunk.anchors {
+        let lines = match &from {
+            None => flat.anchors(anchor, 0),
+            Some(from) => {
+                let mut lines: Vec<usize> = from
+                    .iter()
+                    .filter_map(|from| flat.anchors(anchor, *from).first().copied())
+                    .collect();
+                lines.dedup();
+                lines
+            }
+        };
+        if lines.is_empty() {
+            return Err(anchor);
+        }
+        from = Some(lines.into_iter().map(|line| line + 1).collect());
+    }
+    Ok(from)
+}
+
+fn put_together(lines: &[&[u8]], placed: &[(Range<usize>, &Hunk)], loose: Vec<usize>) -> Applied {
+    let mut new = Builder {
+        body: Vec::with_capacity(lines.iter().map(|line| line.len()).sum()),
+        end: "\n",
+    };
+    let (mut added, mut removed, mut next) = (0, 0, 0);
+    let lacks_end = lines.last().is_some_and(|line| !line.ends_with(b"\n"));
+    for (place, hunk) in placed {
+        for line in lines.get(next..place.start).unwrap_or_default() {
+            new.keep(line);
+        }
+        next = place.start;
+        new.end = usual_end(lines, place.start);
+        let has_own_ends = hunk.has_own_ends();
+        // Without a word on the end of the file it stays as it is.
+        let is_last = place.end == lines.len();
+        let knows_end = hunk.old().any(|row| !row.has_end);
+        for (number, row) in hunk.rows.iter().enumerate() {
+            if row.sign == Sign::Add {
+                let is_end = is_last && number + 1 == hunk.rows.len();
+                let has_end = row.has_end && !(is_end && lacks_end && !knows_end);
+                new.add(row, has_own_ends, has_end);
+                added += 1;
+                continue;
+            }
+            let line = lines.get(next).copied().unwrap_or_default();
+            next += 1;
+            if row.sign == Sign::Keep {
+                new.keep(line);
+            } else {
+                new.pass(line);
+                removed += 1;
+            }
+        }
+    }
+    for line in lines.get(next..).unwrap_or_default() {
+        new.keep(line);
+    }
+    Applied {
+        body: new.body,
+        added,
+        removed,
+        loose,
+    }
+}
+
+/// How lines end near a line.
+fn usual_end(lines: &[&[u8]], near: usize) -> &'static str {
+    let with_end = |line: &&&[u8]| line.ends_with(b"\n");
+    let before = lines.get(..near).unwrap_or_default();
+    let line = lines
+        .get(near)
+        .filter(with_end)
+        .or_else(|| before.iter().rev().find(with_end));
+    if line.is_some_and(|line| line.ends_with(b"\r\n")) {
+        "\r\n"
+    } else {
+        "\n"
+    }
+}
+
+struct Builder {
+    body: Vec<u8>,
+    /// What a new line ends with here.
+    end: &'static str,
+}
+
+impl Builder {
+    /// A line that comes after the last one of a file which lacks its end.
+    fn close(&mut self) {
+        if self.body.last().is_some_and(|last| *last != b'\n') {
+            self.body.extend_from_slice(self.end.as_bytes());
+        }
+    }
+
+    fn keep(&mut self, line: &[u8]) {
+        self.close();
+        self.pass(line);
+        self.body.extend_from_slice(line);
+    }
+
+    fn pass(&mut self, line: &[u8]) {
+        if line.ends_with(b"\r\n") {
+            self.end = "\r\n";
+        } else if line.ends_with(b"\n") {
+            self.end = "\n";
+        }
+    }
+
+    fn add(&mut self, row: &Row, has_own_ends: bool, has_end: bool) {
+        self.close();
+        self.body.extend_from_slice(row.text.as_bytes());
+        if has_end {
+            let end = match (has_own_ends, row.has_cr) {
+                (false, _) => self.end,
+                (true, true) => "\r\n",
+                (true, false) => "\n",
+            };
+            self.body.extend_from_slice(end.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What the model has seen of files, one record for all file tools of a session.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How many files are remembered; of more, the one that was met longest ago is forgotten.
+const FILES: usize = 4096;
+
+/// What stands for a file's content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fingerprint(blake3::Hash);
+
+impl Fingerprint {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self(blake3::hash(bytes))
+    }
+}
+
+/// How a file stands to what the model knows of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum View {
+    /// It was never read.
+    Unseen,
+    /// It is not as it was when it was last read or written.
+    Stale,
+    /// It is.
+    Fresh,
+}
+
+/// The files of a session that the model has seen, by real path.
+#[derive(Debug, Default)]
+pub(crate) struct Seen(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    clock: u64,
+    files: HashMap<PathBuf, File>,
+}
+
+#[derive(Debug)]
+struct File {
+    met: u64,
+    content: Fingerprint,
+    /// The part that was read last, and whether it was answered with a stub since.
+    part: Option<(Part, bool)>,
+}
+
+/// The part of a file that a read asks for.
+pub(crate) type Part = (i64, usize);
+
+impl Seen {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn view(&self, path: &Path, content: Fingerprint) -> View {
+        match self.lock().files.get(path) {
+            None => View::Unseen,
+            Some(file) if file.content == content => View::Fresh,
+            Some(_) => View::Stale,
+        }
+    }
+
+    /// The model has read a part. True if it is to be told that nothing has changed: that is said
+    /// once for a content, and whoever asks again after that gets the text each time.
+    pub(crate) fn read(&self, path: PathBuf, content: Fingerprint, part: Part) -> bool {
+        let mut state = self.lock();
+        let known = state
+            .files
+            .get_mut(&path)
+            .filter(|file| file.content == content);
+        let repeated = known
+            .and_then(|file| file.part.as_mut())
+            .filter(|(last, _)| *last == part);
+        if let Some((_, is_told)) = repeated {
+            return !std::mem::replace(is_told, true);
+        }
+        state.meet(path, content, Some((part, false)));
+        false
+    }
+
+    /// The model knows the whole of a file, since it is the one that wrote it.
+    pub(crate) fn wrote(&self, path: PathBuf, content: Fingerprint) {
+        self.lock().meet(path, content, None);
+    }
+
+    /// What the model knew of a file is no more.
+    pub(crate) fn forget(&self, path: &Path) {
+        self.lock().files.remove(path);
+    }
+}
+
+impl State {
+    fn meet(&mut self, path: PathBuf, content: Fingerprint, part: Option<(Part, bool)>) {
+        self.clock += 1;
+        let met = self.clock;
+        self.files.insert(path, File { met, content, part });
+        if self.files.len() > FILES
+            && let Some(oldest) = self.files.iter().min_by_key(|(_, file)| file.met)
+        {
+            let oldest = oldest.0.clone();
+            self.files.remove(&oldest);
+        }
+    }
+}

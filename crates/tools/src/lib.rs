@@ -5,6 +5,7 @@
 mod bash;
 mod files;
 mod ops;
+mod search;
 
 pub use bash::{Bash, BashInput, BashSettings, TimeLimit};
 pub use files::{
@@ -12,3 +13,4 @@ pub use files::{
     ReadInput, ReadSeek, Write, WriteAs, WriteInput,
 };
 pub use ops::{LocalOps, Ops, OpsFuture};
+pub use search::{Count, Glob, GlobInput, Grep, GrepInput, GrepMode, SearchSettings};

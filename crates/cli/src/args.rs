@@ -100,6 +100,9 @@ pub(crate) struct RunArgs {
     /// The most model calls for one prompt
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_turns: Option<u32>,
+    /// The tools that the model is given: default, none, bash-only, or names parted by commas
+    #[arg(long, value_name = "TOOLS")]
+    pub(crate) tools: Option<String>,
     /// Calls that need no question, such as "Bash(git log *)"; may be given more than once
     #[arg(
         long = "allowedTools",

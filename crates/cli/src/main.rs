@@ -16,6 +16,7 @@ mod settings;
 mod setup;
 mod signals;
 mod text;
+mod toolset;
 
 use std::io::{IsTerminal, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -10,13 +10,16 @@ use tooloop::provider::{
     ProviderConfig, ResolveError, Resolved, Secret, TransportConfig, Wanted, detect_local,
     first_model_of, resolve,
 };
-use tooloop::tools::{Bash, BashSettings, LocalOps};
-use tooloop::{Agent, AgentBuilder, Mode, Policy, RetryPolicy, default_system_prompt};
+use tooloop::tools::{BashSettings, LocalOps, Ops};
+use tooloop::{
+    Agent, AgentBuilder, Mode, Policy, RetryPolicy, bash_only_system_prompt, default_system_prompt,
+};
 
 use crate::args::RunArgs;
 use crate::exit::{Failure, Status};
 use crate::sessions;
 use crate::settings::{self, Fault, Loaded, Problem, Settings, Sources};
+use crate::toolset::{self, Materials, ToolSet};
 
 /// What a run is made of, whatever its front end.
 pub(crate) struct Setup {
@@ -102,6 +105,7 @@ pub(crate) fn load_settings(args: &RunArgs, workspace: &Path) -> Result<Loaded, 
         ("model", &args.model),
         ("base_url", &args.base_url),
         ("api", &args.api),
+        ("tools", &args.tools),
         ("permission_mode", &args.permission_mode),
         ("sandbox", &args.sandbox),
     ];
@@ -151,17 +155,21 @@ pub(crate) async fn setup(args: &RunArgs, workspace: &Path) -> Result<Setup, Fai
     for folder in &args.add_dir {
         folders.push(self::workspace(Some(folder))?);
     }
-    let bash = bash(&settings, &processes, folders.clone());
     let agent = agent(
         &settings,
         Arc::clone(&provider),
         &model,
         caps,
-        system_prompt(args, workspace)?,
+        system_prompt(args, &settings.tools, workspace)?,
         workspace,
     )
-    .workspace(workspace)
-    .tool(bash);
+    .workspace(workspace);
+    let ops: Arc<dyn Ops> = Arc::new(LocalOps::new(processes.clone()));
+    let materials = Materials {
+        bash: bash(&settings, Arc::clone(&ops), folders.clone()),
+        ops,
+    };
+    let agent = toolset::equip(agent, &settings.tools, &materials);
     let agent = folders
         .into_iter()
         .skip(1)
@@ -241,24 +249,21 @@ fn policy(settings: &Settings, workspace: &Path) -> Policy {
     policy.anchored(workspace, home.as_deref())
 }
 
-fn bash(settings: &Settings, processes: &Processes, folders: Vec<PathBuf>) -> Bash {
+fn bash(settings: &Settings, ops: Arc<dyn Ops>, folders: Vec<PathBuf>) -> BashSettings {
     let mut withhold: Vec<String> = KEY_VARIABLES.iter().map(ToString::to_string).collect();
     withhold.extend(settings.withhold_environment.iter().cloned());
     let rules = EnvironmentRules {
         withhold,
         pass: settings.pass_environment.clone(),
     };
-    let mut bash = BashSettings::new(
-        Arc::new(LocalOps::new(processes.clone())),
-        Environment::of_this_process(&rules),
-    );
+    let mut bash = BashSettings::new(ops, Environment::of_this_process(&rules));
     bash.time_limit = settings.tool_timeout;
     bash.folders = folders;
     bash.spool_bytes = settings.spool_max_bytes;
     if let Some(shell) = &settings.shell {
         bash.shell = tooloop::exec::Shell::at(shell);
     }
-    Bash::new(bash)
+    bash
 }
 
 /// Who writes the replies, and the model's name there.
@@ -316,7 +321,7 @@ fn configure(config: &mut ProviderConfig, settings: &Settings) {
     config.reasoning_echo = settings.reasoning_echo.clone();
 }
 
-fn system_prompt(args: &RunArgs, workspace: &Path) -> Result<String, Failure> {
+fn system_prompt(args: &RunArgs, tools: &ToolSet, workspace: &Path) -> Result<String, Failure> {
     let read = |path: &PathBuf| {
         std::fs::read_to_string(path)
             .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))
@@ -324,6 +329,7 @@ fn system_prompt(args: &RunArgs, workspace: &Path) -> Result<String, Failure> {
     let mut system = match (&args.system_prompt, &args.system_prompt_file) {
         (Some(text), _) => text.clone(),
         (None, Some(path)) => read(path)?,
+        (None, None) if *tools == ToolSet::BashOnly => bash_only_system_prompt(workspace),
         (None, None) => default_system_prompt(workspace),
     };
     let more = match (&args.append_system_prompt, &args.append_system_prompt_file) {

@@ -56,7 +56,7 @@ pub use agent::{Agent, AgentBuilder};
 pub use approval::{Approval, Approver, Question, Reply};
 pub use error::{BuildError, SessionError};
 pub use event::{Event, Events};
-pub use prompt::default_system_prompt;
+pub use prompt::{bash_only_system_prompt, default_system_prompt};
 pub use report::{Denial, TurnReport};
 pub use results::ResultBudget;
 pub use session::Session;

@@ -5,6 +5,7 @@ use tooloop::provider::{ReasoningEcho, WireFormat};
 
 use super::Sandbox;
 use super::slot::is_variable;
+use crate::toolset::{self, ToolSet};
 
 /// A value that is one of a few words.
 pub(super) trait Choice {
@@ -77,6 +78,21 @@ impl Choice for Sandbox {
 
     fn words(&self) -> String {
         "off".to_owned()
+    }
+}
+
+impl Choice for ToolSet {
+    fn choose(&mut self, word: &str) -> Result<(), Refusal> {
+        *self = Self::parse(word).map_err(Refusal::Because)?;
+        Ok(())
+    }
+
+    fn word(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+
+    fn words(&self) -> String {
+        toolset::words()
     }
 }
 

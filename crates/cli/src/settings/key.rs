@@ -33,7 +33,7 @@ const TOKENS: u64 = 100_000_000;
 
 /// All keys, in the order in which they are shown.
 #[rustfmt::skip]
-pub(super) static KEYS: [Key; 27] = [
+pub(super) static KEYS: [Key; 28] = [
     key("model", Free, |s| Slot::Text(&mut s.model), "the model's name, as the provider knows it"),
     key("base_url", Never, |s| Slot::Url(&mut s.base_url), "where the model is served, with or without `/v1`"),
     key("api", Never, |s| Slot::Choice(&mut s.api), "the wire format spoken at `base_url`"),
@@ -52,6 +52,7 @@ pub(super) static KEYS: [Key; 27] = [
     key("retry_after_max_ms", Free, |s| Slot::Number(&mut s.retry_after_max, 0..=DAY), "the longest wait that a provider may ask for; the run ends at a longer one"),
     key("tool_timeout_ms", Free, |s| Slot::Number(&mut s.tool_timeout, 1..=600_000), "how long a command may run"),
     key("max_parallel_tools", Free, |s| Slot::Number(&mut s.max_parallel_tools, 1..=64), "the most read-only calls at once"),
+    key("tools", Narrower(|new, old| new.tools.is_within(&old.tools)), |s| Slot::Choice(&mut s.tools), "the tools that the model is given"),
     key("permission_mode", Narrower(is_stricter_mode), |s| Slot::Choice(&mut s.permission_mode), "what happens to a call that no rule speaks about"),
     key("allowed_tools", Never, |s| Slot::Rules(&mut s.allowed_tools), "rules for calls that run without a question"),
     key("ask_tools", Free, |s| Slot::Rules(&mut s.ask_tools), "rules for calls that are asked about, even if they are allowed too"),

@@ -41,6 +41,8 @@ pub(crate) use error::{Fault, Place, Problem, SettingsError};
 use key::KEYS;
 use loader::Loader;
 
+use crate::toolset::ToolSet;
+
 /// What the product is run with, as far as settings can say it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Settings {
@@ -62,6 +64,7 @@ pub(crate) struct Settings {
     pub(crate) retry_after_max: Duration,
     pub(crate) tool_timeout: Duration,
     pub(crate) max_parallel_tools: usize,
+    pub(crate) tools: ToolSet,
     pub(crate) permission_mode: Mode,
     pub(crate) allowed_tools: Vec<Rule>,
     pub(crate) ask_tools: Vec<Rule>,
@@ -95,6 +98,7 @@ impl Default for Settings {
             retry_after_max: Duration::from_secs(60),
             tool_timeout: Duration::from_secs(120),
             max_parallel_tools: 10,
+            tools: ToolSet::Default,
             permission_mode: Mode::Default,
             allowed_tools: Vec::new(),
             ask_tools: Vec::new(),

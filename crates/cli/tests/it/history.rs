@@ -177,7 +177,7 @@ both! {
         assert!(server.request(2).body.to_string().contains("mcp__gone__find"));
         assert!(told(&server.request(2), "tu_1").starts_with("found\n"));
         let (words, is_error) = done.tool_result("tu_9");
-        assert!(is_error && words.contains("The tools are: bash."), "{words}");
+        assert!(is_error && words.contains("The tools are: apply_patch, bash, "), "{words}");
         let (words, is_error) = done.tool_result("tu_10");
         assert!(is_error && words.contains("Did you mean bash?"), "{words}");
         server.assert_clean();

@@ -11,6 +11,7 @@
 )]
 
 mod bash;
+mod files;
 mod headless;
 mod history;
 mod retries;

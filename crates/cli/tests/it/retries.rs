@@ -276,15 +276,15 @@ both! {
 
     /// C10
     fn a_call_cut_by_the_output_limit_does_not_run(api) {
-        let fragment = "{\"command\":\"echo broken > keep.txt";
+        let fragment = "{\"path\":\"keep.txt\",\"content\":\"line 1\\nli";
         let cut = match api {
             Api::Messages => Steps::from([
                 anthropic::open(),
-                anthropic::tool_use(0, "tu_{#n}", "bash", &[fragment]),
+                anthropic::tool_use(0, "tu_{#n}", "write", &[fragment]),
                 anthropic::end("max_tokens"),
             ]),
             Api::Chat => Steps::from([
-                openai_chat::tool_delta(0, "tu_{#n}", "bash", fragment),
+                openai_chat::tool_delta(0, "tu_{#n}", "write", fragment),
                 openai_chat::finish("length"),
                 openai_chat::done(),
             ]),

@@ -44,7 +44,8 @@ fn what_would_widen_is_not_applied_and_said() {
         ("permission_mode", "permission_mode = \"default\""),
         ("spool_max_bytes", "spool_max_bytes = 2_000_000_000"),
     ];
-    for key in &KEYS {
+    // Nothing is wider than the default set of tools.
+    for key in KEYS.iter().filter(|key| key.name != "tools") {
         let is_listed = lines.iter().any(|(name, _)| *name == key.name);
         assert_eq!(
             is_listed,
@@ -84,6 +85,35 @@ fn a_person_may_set_all_of_it() {
         assert_eq!(loaded.settings.permission_mode, Mode::BypassPermissions);
         assert_eq!(loaded.settings.allowed_tools, rules(&["Bash"]));
         assert_eq!(loaded.settings.spool_max_bytes, 2_000_000_000);
+    }
+}
+
+#[test]
+fn a_folder_only_takes_tools_away() {
+    let table = [
+        ("default", "read", "read"),
+        ("default", "bash-only", "bash-only"),
+        ("read", "default", "read"),
+        ("read,grep", "grep", "grep"),
+        ("read", "grep", "read"),
+        ("bash-only", "none", "none"),
+    ];
+    for (before, after, expected) in table {
+        let loaded = World::new()
+            .file(USER, format!("tools = \"{before}\""))
+            .file(PROJECT, format!("tools = \"{after}\""))
+            .load()
+            .unwrap();
+        assert_eq!(
+            loaded.settings.tools.to_string(),
+            expected,
+            "{before} {after}"
+        );
+        assert_eq!(
+            loaded.warnings.is_empty(),
+            after == expected,
+            "{before} {after}"
+        );
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::settings::key::{find, nearest};
 
 /// A key, a good value in TOML, the same for a variable, and how it is shown.
-const GOOD: [(&str, &str, &str, &str); 27] = [
+const GOOD: [(&str, &str, &str, &str); 28] = [
     ("model", "\"m-1\"", "m-1", "\"m-1\""),
     (
         "base_url",
@@ -48,6 +48,7 @@ const GOOD: [(&str, &str, &str, &str); 27] = [
     ("retry_after_max_ms", "6", "6", "6"),
     ("tool_timeout_ms", "600000", "600000", "600000"),
     ("max_parallel_tools", "1", "1", "1"),
+    ("tools", "\"Read, bash\"", "Read bash", "\"bash,read\""),
     (
         "permission_mode",
         "\"acceptEdits\"",

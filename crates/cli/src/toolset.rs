@@ -1,0 +1,167 @@
+//! Which tools a run has.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tooloop::tools::{
+    ApplyPatch, Bash, BashSettings, Edit, Glob, Grep, Ops, Read, SearchSettings, Write,
+};
+use tooloop::{AgentBuilder, DynTool, tool};
+
+/// A tool that the product brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Builtin {
+    ApplyPatch,
+    Bash,
+    Edit,
+    Glob,
+    Grep,
+    Read,
+    Write,
+}
+
+impl Builtin {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::ApplyPatch,
+        Self::Bash,
+        Self::Edit,
+        Self::Glob,
+        Self::Grep,
+        Self::Read,
+        Self::Write,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::ApplyPatch => "apply_patch",
+            Self::Bash => "bash",
+            Self::Edit => "edit",
+            Self::Glob => "glob",
+            Self::Grep => "grep",
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+
+    /// By name, also as others write it: `WebFetch` is `web_fetch`.
+    fn named(name: &str) -> Option<Self> {
+        let plain = |name: &str| name.replace(['_', '-'], "").to_ascii_lowercase();
+        let wanted = plain(name);
+        Self::ALL
+            .into_iter()
+            .find(|tool| plain(tool.name()) == wanted)
+    }
+}
+
+/// Which tools a run has.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) enum ToolSet {
+    /// All that the product brings.
+    #[default]
+    Default,
+    /// The shell alone, with a prompt that tells how to work with it: a baseline to measure by.
+    BashOnly,
+    /// These, sorted; perhaps none.
+    Picked(Vec<Builtin>),
+}
+
+impl ToolSet {
+    /// Reads `default`, `none`, `bash-only`, or names parted by commas or blanks.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "default" => return Ok(Self::Default),
+            "bash-only" => return Ok(Self::BashOnly),
+            "none" | "" => return Ok(Self::Picked(Vec::new())),
+            _ => {}
+        }
+        let mut picked = Vec::new();
+        for name in text.split([',', ' ']).filter(|name| !name.is_empty()) {
+            picked.push(Builtin::named(name).ok_or_else(|| unknown(name))?);
+        }
+        picked.sort_unstable();
+        picked.dedup();
+        Ok(Self::Picked(picked))
+    }
+
+    /// Whether it holds no tool that the other does not.
+    pub(crate) fn is_within(&self, other: &Self) -> bool {
+        let other = other.tools();
+        self.tools().iter().all(|tool| other.contains(tool))
+    }
+
+    fn tools(&self) -> Vec<Builtin> {
+        match self {
+            Self::Default => Builtin::ALL.to_vec(),
+            Self::BashOnly => vec![Builtin::Bash],
+            Self::Picked(picked) => picked.clone(),
+        }
+    }
+}
+
+impl fmt::Display for ToolSet {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => formatter.write_str("default"),
+            Self::BashOnly => formatter.write_str("bash-only"),
+            Self::Picked(picked) if picked.is_empty() => formatter.write_str("none"),
+            Self::Picked(picked) => {
+                let names: Vec<_> = picked.iter().map(|tool| tool.name()).collect();
+                formatter.write_str(&names.join(","))
+            }
+        }
+    }
+}
+
+/// What may be said in place of a list of names.
+pub(crate) fn words() -> String {
+    let names: Vec<_> = Builtin::ALL.iter().map(|tool| tool.name()).collect();
+    format!(
+        "default, none, bash-only, or a list of: {}",
+        names.join(", ")
+    )
+}
+
+fn unknown(name: &str) -> String {
+    let nearest = Builtin::ALL
+        .iter()
+        .map(|tool| {
+            (
+                strsim::damerau_levenshtein(tool.name(), &name.to_ascii_lowercase()),
+                tool,
+            )
+        })
+        .min()
+        .filter(|(distance, _)| *distance <= 2);
+    let nearest = nearest.map_or_else(String::new, |(_, tool)| {
+        format!("did you mean {}? ", tool.name())
+    });
+    format!(
+        "names no tool with {name:?}: {nearest}it may be {}",
+        words()
+    )
+}
+
+/// What tools are made of.
+pub(crate) struct Materials {
+    pub(crate) ops: Arc<dyn Ops>,
+    pub(crate) bash: BashSettings,
+}
+
+/// Gives an agent its tools.
+pub(crate) fn equip(agent: AgentBuilder, set: &ToolSet, materials: &Materials) -> AgentBuilder {
+    let search = Arc::new(SearchSettings::default());
+    let make = |builtin: Builtin| -> Arc<dyn DynTool> {
+        let ops = Arc::clone(&materials.ops);
+        match builtin {
+            Builtin::ApplyPatch => tool(ApplyPatch::new(ops)),
+            Builtin::Bash => tool(Bash::new(materials.bash.clone())),
+            Builtin::Edit => tool(Edit::new(ops)),
+            Builtin::Glob => tool(Glob::new(Arc::clone(&search))),
+            Builtin::Grep => tool(Grep::new(Arc::clone(&search))),
+            Builtin::Read => tool(Read::new(ops)),
+            Builtin::Write => tool(Write::new(ops)),
+        }
+    };
+    let tools = set.tools().into_iter();
+    tools.fold(agent, |agent, builtin| agent.dyn_tool(make(builtin)))
+}

@@ -118,7 +118,10 @@ impl Call {
         file: &mut OpenFile,
         most: u64,
     ) -> Result<Option<Vec<u8>>, ToolError> {
-        let expected = usize::try_from(file.size.min(most)).unwrap_or_default();
+        if file.size > most {
+            return Ok(None);
+        }
+        let expected = usize::try_from(file.size).unwrap_or_default();
         let mut bytes = Vec::with_capacity(expected.saturating_add(1));
         loop {
             self.check()?;

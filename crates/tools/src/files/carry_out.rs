@@ -137,7 +137,7 @@ fn remove(call: &Call, step: &Step, done: &mut Vec<Done>) -> Result<(), ToolErro
 
 fn raw(old: &Content, given: &str) -> Result<Vec<u8>, ToolError> {
     match old.bytes(&old.body) {
-        Some(bytes) => Ok(bytes),
+        Some(bytes) => Ok(bytes.into_owned()),
         None => failed(format!("the text of {given} is broken")),
     }
 }

@@ -1,5 +1,6 @@
 //! The content of a file as it is changed: in UTF-8, or in bytes of which only ASCII is known.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use tooloop_tool::ToolError;
@@ -62,12 +63,12 @@ impl Content {
     }
 
     /// The bytes of a file with this content.
-    pub(crate) fn bytes(&self, body: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn bytes<'a>(&self, body: &'a [u8]) -> Option<Cow<'a, [u8]>> {
         if !is_utf16(self.encoding) {
-            return Some(body.to_vec());
+            return Some(body.into());
         }
         let text = std::str::from_utf8(body).ok()?;
-        Some(text::to_utf16(text, self.encoding))
+        Some(text::to_utf16(text, self.encoding).into())
     }
 
     /// Replaces the file, and returns what stands for its new content.

@@ -7,7 +7,7 @@ use memchr::{memchr, memchr_iter, memrchr_iter};
 use super::machine::ReadSeek;
 
 /// How many bytes are read at once.
-const STRETCH: usize = 64 << 10;
+const STRETCH: usize = 128 << 10;
 
 /// A line, or as much of it as is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,11 +60,10 @@ impl<'a> Lines<'a> {
         Ok(self.buffer.get(self.place..).unwrap_or_default())
     }
 
-    /// Lets the source stand where the next line starts.
-    pub(crate) fn stand(&mut self) -> io::Result<()> {
-        let unread = i64::try_from(self.rest()?.len()).unwrap_or_default();
-        self.buffer.clear();
-        self.source.seek_relative(-unread)
+    /// Where the next line starts.
+    pub(crate) fn position(&mut self) -> io::Result<u64> {
+        let unread = self.buffer.len().saturating_sub(self.place) as u64;
+        Ok(self.source.stream_position()?.saturating_sub(unread))
     }
 
     pub(crate) fn is_at_end(&mut self) -> io::Result<bool> {

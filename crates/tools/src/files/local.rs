@@ -58,6 +58,7 @@ fn described(
         kind: kind(metadata.file_type()),
         size: metadata.len(),
         mode: metadata.mode(),
+        modified: metadata.modified().ok(),
         content,
     }
 }
@@ -79,6 +80,15 @@ fn kind(file_type: fs::FileType) -> FileKind {
 }
 
 pub(crate) fn write(path: &Path, contents: &[u8], write_as: WriteAs) -> io::Result<PathBuf> {
+    write_by(path, contents, write_as, Staged::new)
+}
+
+fn write_by(
+    path: &Path,
+    contents: &[u8],
+    write_as: WriteAs,
+    stage: fn(&Path, &OsStr, bool) -> io::Result<Staged>,
+) -> io::Result<PathBuf> {
     let (target, replaced) = match write_as {
         WriteAs::Replacement => {
             let (target, metadata) = replaceable(path)?;
@@ -90,7 +100,7 @@ pub(crate) fn write(path: &Path, contents: &[u8], write_as: WriteAs) -> io::Resu
         return Err(problem(io::ErrorKind::InvalidInput, "it names no file"));
     };
     clear_stale(folder, name);
-    let mut staged = Staged::new(folder, name, replaced.is_none())?;
+    let mut staged = stage(folder, name, replaced.is_none())?;
     staged.file.write_all(contents)?;
     if let Some(metadata) = &replaced {
         keep(&staged.file, &target, metadata)?;
@@ -181,12 +191,10 @@ struct Staged {
 
 impl Staged {
     fn new(folder: &Path, name: &OsStr, is_new: bool) -> io::Result<Self> {
-        // What replaces another file may be secret until it has that file's mode.
-        let mode = Mode::from_raw_mode(if is_new { 0o666 } else { 0o600 });
         #[cfg(target_os = "linux")]
         if Path::new("/proc/self/fd").exists() {
             let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-            match open_raw(folder, flags, mode) {
+            match open_raw(folder, flags, mode_before(is_new)) {
                 Ok(file) => {
                     return Ok(Self {
                         file: file.into(),
@@ -197,10 +205,14 @@ impl Staged {
                 Err(error) => return Err(in_folder(error, folder)),
             }
         }
+        Self::named(folder, name, is_new)
+    }
+
+    fn named(folder: &Path, name: &OsStr, is_new: bool) -> io::Result<Self> {
         let flags =
             OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         free_name(folder, name, |path| {
-            let file = File::from(open_raw(path, flags, mode)?);
+            let file = File::from(open_raw(path, flags, mode_before(is_new))?);
             let staged = Self {
                 file,
                 name: Some(path.to_owned()),
@@ -263,6 +275,11 @@ impl Drop for Staged {
             let _gone = fs::remove_file(name);
         }
     }
+}
+
+/// What replaces another file may be secret until it has that file's mode.
+const fn mode_before(is_new: bool) -> Mode {
+    Mode::from_raw_mode(if is_new { 0o666 } else { 0o600 })
 }
 
 /// Tries names for a temporary file until one is free.
@@ -369,3 +386,6 @@ fn in_folder(error: Errno, folder: &Path) -> io::Error {
 fn problem(kind: io::ErrorKind, words: &'static str) -> io::Error {
     io::Error::new(kind, words)
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io::{Read, Seek};
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 /// Bytes that can be read from any place.
 pub trait ReadSeek: Read + Seek + Send {}
@@ -20,6 +21,8 @@ pub struct OpenFile {
     pub size: u64,
     /// Its mode bits.
     pub mode: u32,
+    /// When it was changed last, as far as that is known.
+    pub modified: Option<SystemTime>,
     /// The bytes of a plain file; nothing for other things.
     pub content: Box<dyn ReadSeek>,
 }

@@ -1,6 +1,6 @@
 //! Reading a file.
 
-use std::io::{Cursor, ErrorKind, SeekFrom};
+use std::io::{Cursor, ErrorKind};
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -9,8 +9,10 @@ use tooloop_policy::Access;
 use tooloop_tool::{Scope, Tool, ToolContext, ToolError, ToolOutput};
 
 use super::call::{Call, Files, WHOLE, failed, kind, words};
-use super::lines::{End, Lines, seek_from_end};
-use super::machine::{FileKind, OpenFile, ReadSeek};
+use super::large::large;
+use super::lines::Lines;
+use super::machine::{FileKind, OpenFile};
+use super::page::Page;
 use super::seen::Fingerprint;
 use super::text::{self, Encoding, UTF8_MARK, counted, size};
 use super::{image, listing, number};
@@ -18,15 +20,6 @@ use crate::Ops;
 
 /// How many lines are shown at most.
 const LINES: usize = 2000;
-
-/// How many bytes of text are shown at most. With the words about them it stays below 50,000.
-const BYTES: usize = 49_000;
-
-/// How many characters of a line are shown at most.
-const LINE_CHARACTERS: usize = 2000;
-
-/// How many bytes may be needed to see so many characters.
-const LINE_BYTES: usize = LINE_CHARACTERS * 4;
 
 /// Reads files.
 #[derive(Debug, Clone)]
@@ -202,88 +195,11 @@ fn whole(
     Ok(page.finish(encoding, notes))
 }
 
-/// Shows a part of a file that is too large to be taken in whole.
-fn large(
+pub(crate) fn read_or_fail<T>(
     call: &Call,
     given: &str,
-    file: &mut OpenFile,
-    (offset, limit): (i64, usize),
-) -> Result<ToolOutput, ToolError> {
-    let bytes = file.size;
-    let content = file.content.as_mut();
-    let is_cancelled = || call.is_cancelled();
-    let mut head = vec![0; 64 << 10];
-    let taken = content
-        .seek(SeekFrom::Start(0))
-        .and_then(|_| content.read(&mut head));
-    head.truncate(read_or_fail(call, given, taken)?);
-    if image::media_type(&head).is_some() {
-        return image::refuse_large(given, bytes);
-    }
-    if text::is_binary(&head) {
-        return binary(given, &head, bytes);
-    }
-    let encoding = text::encoding(text::whole_characters(&head));
-    if matches!(encoding, Encoding::Utf16Little | Encoding::Utf16Big) {
-        return failed(format!(
-            "{given} is UTF-16 text of {}: that is too large to be shown; convert it to UTF-8",
-            size(bytes)
-        ));
-    }
-    let found = match u64::try_from(offset) {
-        Ok(first) => from_start(content, first, &is_cancelled),
-        Err(_) => seek_from_end(content, offset.unsigned_abs(), &is_cancelled)
-            .map(|is_there| Ok(if is_there { offset } else { 1 })),
-    };
-    let first = match read_or_fail(call, given, found)? {
-        Ok(first) => first,
-        Err(total) => return no_line(given, offset.unsigned_abs(), total),
-    };
-    // At the start there may be a byte order mark, which is no part of the first line.
-    if first == 1 {
-        let start = if head.starts_with(UTF8_MARK) { 3 } else { 0 };
-        let placed = content.seek(SeekFrom::Start(start));
-        read_or_fail(call, given, placed)?;
-    }
-    let mut lines = Lines::new(content, &is_cancelled);
-    let page = Page::fill(&mut lines, encoding, first, limit);
-    let page = read_or_fail(call, given, page)?;
-    let count = i64::try_from(page.count).unwrap_or(0);
-    let last = first + count - 1;
-    let of = size(bytes);
-    let place = match (page.has_more, first > 0) {
-        (true, _) => format!(
-            "lines {first} to {last} of a file of {of}; go on with offset {}",
-            last + 1
-        ),
-        (false, true) => format!("lines {first} to {last}, the end of a file of {of}"),
-        (false, false) => format!("the end of a file of {of}"),
-    };
-    let note = if first < 0 {
-        format!("{place}; line numbers count from the end")
-    } else {
-        place
-    };
-    Ok(page.finish(encoding, vec![note]))
-}
-
-/// Goes to a line, and returns its number; else how many lines there are.
-fn from_start(
-    content: &mut dyn ReadSeek,
-    first: u64,
-    is_cancelled: &dyn Fn() -> bool,
-) -> std::io::Result<Result<i64, u64>> {
-    content.seek(SeekFrom::Start(0))?;
-    let mut lines = Lines::new(content, is_cancelled);
-    let skipped = lines.skip(first - 1)?;
-    if skipped < first - 1 || lines.is_at_end()? {
-        return Ok(Err(skipped));
-    }
-    lines.stand()?;
-    Ok(Ok(i64::try_from(first).unwrap_or(i64::MAX)))
-}
-
-fn read_or_fail<T>(call: &Call, given: &str, read: std::io::Result<T>) -> Result<T, ToolError> {
+    read: std::io::Result<T>,
+) -> Result<T, ToolError> {
     match read {
         Ok(value) => Ok(value),
         Err(error) if error.kind() == ErrorKind::Interrupted && call.is_cancelled() => {
@@ -293,12 +209,12 @@ fn read_or_fail<T>(call: &Call, given: &str, read: std::io::Result<T>) -> Result
     }
 }
 
-fn no_line<T>(given: &str, line: u64, total: u64) -> Result<T, ToolError> {
+pub(crate) fn no_line<T>(given: &str, line: u64, total: u64) -> Result<T, ToolError> {
     let total = counted(usize::try_from(total).unwrap_or(usize::MAX), "line");
     failed(format!("there is no line {line}: {given} has {total}"))
 }
 
-fn binary<T>(given: &str, head: &[u8], bytes: u64) -> Result<T, ToolError> {
+pub(crate) fn binary<T>(given: &str, head: &[u8], bytes: u64) -> Result<T, ToolError> {
     failed(format!(
         "{given} is not text: {}, {}",
         image::binary_kind(head),
@@ -311,90 +227,4 @@ fn unchanged(given: &str) -> ToolOutput {
         "({given} is unchanged since you last read this part of it. If you no longer have the \
          text, read it again: it will be shown.)"
     ))
-}
-
-/// Lines as the model sees them.
-struct Page {
-    text: String,
-    count: usize,
-    has_more: bool,
-    is_lossy: bool,
-    has_cut_lines: bool,
-    lacks_end: bool,
-}
-
-impl Page {
-    fn fill(
-        lines: &mut Lines<'_>,
-        encoding: Encoding,
-        first: i64,
-        limit: usize,
-    ) -> std::io::Result<Self> {
-        let mut page = Self {
-            text: String::new(),
-            count: 0,
-            has_more: false,
-            is_lossy: false,
-            has_cut_lines: false,
-            lacks_end: false,
-        };
-        let mut number = first;
-        let mut rendered = String::new();
-        while page.count < limit {
-            // Enough for one character more than is shown, so that a cut is known as one.
-            let Some(mut line) = lines.next(LINE_BYTES + 4)? else {
-                return Ok(page);
-            };
-            if line.left_out > 0
-                && encoding != Encoding::Windows1252
-                && let Err(error) = std::str::from_utf8(&line.bytes)
-                && error.error_len().is_none()
-            {
-                let cut = line.bytes.split_off(error.valid_up_to());
-                line.left_out += cut.len() as u64;
-            }
-            let whole = line.bytes.len() as u64 + line.left_out;
-            let (text, is_lossy) = text::readable(&line.bytes, encoding);
-            rendered.clear();
-            rendered.push_str(&format!("{number}\t"));
-            match text.char_indices().nth(LINE_CHARACTERS) {
-                Some((end, _)) => {
-                    rendered.push_str(text.get(..end).unwrap_or_default());
-                    rendered.push_str(&format!(" ... (line cut, {whole} bytes in all)"));
-                    page.has_cut_lines = true;
-                }
-                None => rendered.push_str(&text),
-            }
-            rendered.push('\n');
-            if page.count > 0 && page.text.len() + rendered.len() > BYTES {
-                page.has_more = true;
-                return Ok(page);
-            }
-            page.text.push_str(&rendered);
-            page.count += 1;
-            page.is_lossy |= is_lossy;
-            page.lacks_end = line.end == End::None;
-            number = number.saturating_add(1);
-        }
-        page.has_more = !lines.is_at_end()?;
-        Ok(page)
-    }
-
-    fn finish(self, encoding: Encoding, mut notes: Vec<String>) -> ToolOutput {
-        if self.has_cut_lines {
-            notes.push("a shell command shows the rest of long lines".into());
-        }
-        if self.lacks_end && !self.has_more {
-            notes.push("no line end at the end".into());
-        }
-        notes.extend(text::shown_as(encoding).map(str::to_owned));
-        if self.is_lossy && encoding != Encoding::BrokenUtf8 {
-            notes.push("bytes that are no text are shown as \\xNN".into());
-        }
-        let mut text = self.text;
-        if !notes.is_empty() {
-            text.push_str(&format!("({})", notes.join("; ")));
-        }
-        ToolOutput::text(text)
-    }
 }

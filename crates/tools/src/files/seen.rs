@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 /// How many files are remembered; of more, the one that was met longest ago is forgotten.
 const FILES: usize = 4096;
@@ -28,6 +29,18 @@ pub(crate) enum View {
     Fresh,
 }
 
+/// How many large files have their mark remembered.
+const MARKS: usize = 64;
+
+/// Where a line of a large file starts, so that going on from there need not count lines again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// The file's size and time when it was like that.
+    pub(crate) version: (u64, Option<SystemTime>),
+    pub(crate) line: u64,
+    pub(crate) byte: u64,
+}
+
 /// The files of a session that the model has seen, by real path.
 #[derive(Debug, Default)]
 pub(crate) struct Seen(Mutex<State>);
@@ -36,6 +49,7 @@ pub(crate) struct Seen(Mutex<State>);
 struct State {
     clock: u64,
     files: HashMap<PathBuf, File>,
+    marks: HashMap<PathBuf, Mark>,
 }
 
 #[derive(Debug)]
@@ -83,6 +97,25 @@ impl Seen {
     /// The model knows the whole of a file, since it is the one that wrote it.
     pub(crate) fn wrote(&self, path: PathBuf, content: Fingerprint) {
         self.lock().meet(path, content, None);
+    }
+
+    /// A place in a large file from which its lines can be counted up to `line`.
+    pub(crate) fn mark(
+        &self,
+        path: &Path,
+        version: (u64, Option<SystemTime>),
+        line: u64,
+    ) -> Option<Mark> {
+        let mark = self.lock().marks.get(path).copied();
+        mark.filter(|mark| mark.version == version && mark.line <= line)
+    }
+
+    pub(crate) fn set_mark(&self, path: PathBuf, mark: Mark) {
+        let mut state = self.lock();
+        if state.marks.len() >= MARKS && !state.marks.contains_key(&path) {
+            state.marks.clear();
+        }
+        state.marks.insert(path, mark);
     }
 
     /// What the model knew of a file is no more.

@@ -9,10 +9,12 @@ use serde::Deserialize;
 use tooloop_policy::Access;
 use tooloop_tool::{Tool, ToolContext, ToolError, ToolOutput};
 
-use super::found::{Found, Search, answer};
+use super::answer::answer;
+use super::found::Found;
 use super::matcher::matcher;
 use super::pattern::Pattern;
 use super::root::Root;
+use super::searcher::Search;
 use super::sink::Keep;
 use super::walk::{Plan, Trouble, walk};
 use super::{Count, Quit, SearchSettings, blocking};

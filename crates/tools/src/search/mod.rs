@@ -7,6 +7,7 @@
 //! so is what is hidden, unless it is asked for. Links met on the way are not followed, and nothing
 //! but regular files is ever opened. Every walk ends its threads before its call returns.
 
+mod answer;
 mod found;
 mod glob;
 mod grep;
@@ -15,6 +16,7 @@ mod matcher;
 mod pattern;
 mod report;
 mod root;
+mod searcher;
 mod sink;
 mod walk;
 
@@ -98,3 +100,6 @@ async fn blocking<T: Send + 'static>(
     };
     done.unwrap_or_else(|error| Err(ToolError::Failed(format!("the search broke off: {error}"))))
 }
+
+#[cfg(test)]
+mod tests;

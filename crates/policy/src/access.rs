@@ -31,6 +31,13 @@ pub enum Touch {
     Write(PathBuf),
     /// A host that is talked to.
     Host(String),
+    /// Text for a program that runs already. What the program makes of it nobody can prove, so it
+    /// is never taken for read-only, and only a rule that covers the tool or the shell whole allows
+    /// it; a rule that denies or asks looks at it as at a shell line.
+    Input(String),
+    /// A thing of the session's own, such as a job that it started. It explains an effect, and
+    /// nobody is asked about it.
+    Own(String),
 }
 
 /// The effect of a call and everything it would touch.
@@ -108,6 +115,31 @@ impl Access {
         if self.effect == AccessEffect::ReadOnly {
             self.effect = AccessEffect::Effectful;
         }
+        self
+    }
+
+    /// Adds text for a program that runs already.
+    #[must_use]
+    pub fn typing(mut self, text: impl Into<String>) -> Self {
+        self.touches.push(Touch::Input(text.into()));
+        self.effect = AccessEffect::Effectful;
+        self
+    }
+
+    /// Adds a thing of the session's own that is changed: the call must run once and in its place,
+    /// whatever else it touches, though this alone is no reason to ask.
+    ///
+    /// ```
+    /// use tooloop_policy::{Access, AccessEffect, Decision, Policy};
+    ///
+    /// let access = Access::command("sleep 60").owning("a job");
+    /// assert_eq!(access.effect, AccessEffect::Effectful);
+    /// assert_eq!(Policy::default().decide("bash", &access), Decision::Allow);
+    /// ```
+    #[must_use]
+    pub fn owning(mut self, what: impl Into<String>) -> Self {
+        self.touches.push(Touch::Own(what.into()));
+        self.effect = AccessEffect::Effectful;
         self
     }
 

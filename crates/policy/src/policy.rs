@@ -111,7 +111,11 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn allow_always_rule(&self, _tool: &str, access: &Access) -> Option<Rule> {
-        let [touch] = access.touches.as_slice() else {
+        let mut judged = access
+            .touches
+            .iter()
+            .filter(|touch| !matches!(touch, Touch::Own(_)));
+        let (Some(touch), None) = (judged.next(), judged.next()) else {
             return None;
         };
         match touch {
@@ -120,6 +124,7 @@ impl Policy {
             Touch::Write(path) => file_rule("Edit", path),
             Touch::Host(host) if host.contains('*') => None,
             Touch::Host(host) => Rule::new("WebFetch", Some(&format!("domain:{host}"))).ok(),
+            Touch::Input(_) | Touch::Own(_) => None,
         }
     }
 

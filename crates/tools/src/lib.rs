@@ -3,7 +3,12 @@
 #![warn(missing_docs)]
 
 mod bash;
+mod ending;
+mod jobs;
+mod millis;
 mod ops;
 
-pub use bash::{Bash, BashInput, BashSettings, TimeLimit};
+pub use bash::{Bash, BashInput, BashSettings};
+pub use jobs::{JobOutput, JobOutputInput, JobSettings, JobStop, JobStopInput};
+pub use millis::{TimeLimit, Wait};
 pub use ops::{LocalOps, Ops, OpsFuture};

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use tooloop::tools::{
-    ApplyPatch, Bash, BashSettings, Edit, Glob, Grep, Ops, Read, SearchSettings, Write,
+    ApplyPatch, Bash, BashSettings, Edit, Glob, Grep, JobOutput, JobStop, Ops, Read,
+    SearchSettings, Write,
 };
 use tooloop::{AgentBuilder, DynTool, tool};
 
@@ -16,17 +17,21 @@ pub(crate) enum Builtin {
     Edit,
     Glob,
     Grep,
+    JobOutput,
+    JobStop,
     Read,
     Write,
 }
 
 impl Builtin {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::ApplyPatch,
         Self::Bash,
         Self::Edit,
         Self::Glob,
         Self::Grep,
+        Self::JobOutput,
+        Self::JobStop,
         Self::Read,
         Self::Write,
     ];
@@ -38,6 +43,8 @@ impl Builtin {
             Self::Edit => "edit",
             Self::Glob => "glob",
             Self::Grep => "grep",
+            Self::JobOutput => "job_output",
+            Self::JobStop => "job_stop",
             Self::Read => "read",
             Self::Write => "write",
         }
@@ -158,6 +165,8 @@ pub(crate) fn equip(agent: AgentBuilder, set: &ToolSet, materials: &Materials) -
             Builtin::Edit => tool(Edit::new(ops)),
             Builtin::Glob => tool(Glob::new(Arc::clone(&search))),
             Builtin::Grep => tool(Grep::new(Arc::clone(&search))),
+            Builtin::JobOutput => tool(JobOutput::new()),
+            Builtin::JobStop => tool(JobStop::new()),
             Builtin::Read => tool(Read::new(ops)),
             Builtin::Write => tool(Write::new(ops)),
         }

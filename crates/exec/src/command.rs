@@ -28,9 +28,13 @@ pub struct Command {
     pub pipe_grace: Duration,
     /// Ends it.
     pub cancellation: CancellationToken,
+    /// Ends what it leaves behind when it is over, within a second. `None`: what it leaves behind
+    /// ends with the run.
+    pub leftovers: Option<CancellationToken>,
     /// How much of its output is kept.
     pub output: OutputLimits,
-    /// Takes the newest output while it runs. What nobody reads in time is replaced by newer.
+    /// Takes the newest output while it runs, and is told without any as soon as it does. What
+    /// nobody reads in time is replaced by newer.
     pub progress: Option<watch::Sender<Progress>>,
 }
 
@@ -50,6 +54,7 @@ impl Command {
             grace: Duration::from_secs(2),
             pipe_grace: Duration::from_millis(300),
             cancellation: CancellationToken::new(),
+            leftovers: None,
             output: OutputLimits::default(),
             progress: None,
         }

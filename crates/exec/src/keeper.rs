@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use crate::platform::{self, Guardian, Image, Note, Spawner, Stage};
 use crate::shared::{Phase, Session, Shared};
@@ -25,6 +26,7 @@ const BREATH: Duration = Duration::from_millis(20);
 pub(crate) struct Request {
     pub(crate) image: Image,
     pub(crate) command: u64,
+    pub(crate) leftovers: Option<CancellationToken>,
     pub(crate) answer: oneshot::Sender<Result<i32, (Stage, io::Error)>>,
 }
 
@@ -88,6 +90,7 @@ fn start(shared: &Shared, spawner: &mut io::Result<Spawner>, request: Request) {
                 command: request.command,
                 phase: Phase::Running,
                 pipe: None,
+                ends: request.leftovers,
             },
         );
         drop(state);
@@ -105,19 +108,22 @@ fn start(shared: &Shared, spawner: &mut io::Result<Spawner>, request: Request) {
 /// Looks after leftovers.
 fn care(shared: &Shared) {
     shared.adopt(None);
-    let waiting: Vec<(i32, u64, Phase)> = shared
+    let waiting: Vec<(i32, u64, Phase, bool)> = shared
         .state()
         .sessions
         .iter()
         .filter(|(_, session)| session.phase != Phase::Running)
-        .map(|(id, session)| (*id, session.command, session.phase))
+        .map(|(id, session)| (*id, session.command, session.phase, session.is_to_end()))
         .collect();
-    for &(id, command, phase) in &waiting {
+    for &(id, command, phase, is_to_end) in &waiting {
         let members = shared.scope_of(id, command).members();
-        if matches!(phase, Phase::Abandoned(_)) {
+        let is_abandoned = matches!(phase, Phase::Abandoned(_));
+        if is_abandoned || is_to_end {
             for process in &members {
                 platform::kill(process, Signal::KILL);
             }
+        }
+        if is_abandoned {
             // Its shell is a child that nobody else waits for.
             if waitpid(Pid::from_raw(id), WaitOptions::NOHANG).is_ok_and(|reaped| reaped.is_none())
             {

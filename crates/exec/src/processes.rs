@@ -97,6 +97,7 @@ impl Processes {
         let request = Request {
             image,
             command: number,
+            leftovers: command.leftovers.clone(),
             answer,
         };
         let gone = || io::Error::other("the thread that starts processes is gone");

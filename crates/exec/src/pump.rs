@@ -61,12 +61,21 @@ impl Pump {
         capture: Capture,
         progress: Option<watch::Sender<Progress>>,
     ) -> io::Result<Self> {
+        let is_file = capture.begins_with_file();
+        let mut load = Box::new(Load {
+            capture,
+            buffer: Vec::new(),
+        });
         Ok(Self {
             pipe: readable(pipe)?,
-            work: Work::Here(Box::new(Load {
-                capture,
-                buffer: Vec::new(),
-            })),
+            work: if is_file {
+                Work::Away(spawn_blocking(move || {
+                    load.capture.begin_file();
+                    load
+                }))
+            } else {
+                Work::Here(load)
+            },
             is_at_end: false,
             bytes_read: 0,
             progress,

@@ -18,7 +18,7 @@ use crate::output::Capture;
 use crate::platform::{Process, command_line, readable};
 use crate::processes::Inner;
 use crate::pump::Pump;
-use crate::{Command, End, Leftover, Outcome, StartError, shell, tree};
+use crate::{Command, End, Leftover, Outcome, Progress, StartError, shell, tree};
 
 /// For how long a shell that was killed is waited for.
 const LAST_WAIT: Duration = Duration::from_secs(1);
@@ -60,18 +60,23 @@ impl Running {
         let watched = Exit::watch(parts.pid);
         let pump = Pump::new(parts.output, parts.capture, command.progress.clone());
         match (watched, pump) {
-            (Ok(exit), Ok(pump)) => Ok(Self {
-                inner: parts.inner,
-                command,
-                pid: parts.pid,
-                number: parts.number,
-                begin: parts.begin,
-                exit,
-                pump: Some(pump),
-                directory: parts.directory,
-                is_reaped: false,
-                is_finished: false,
-            }),
+            (Ok(exit), Ok(pump)) => {
+                if let Some(progress) = &command.progress {
+                    progress.send_replace(Progress::default());
+                }
+                Ok(Self {
+                    inner: parts.inner,
+                    command,
+                    pid: parts.pid,
+                    number: parts.number,
+                    begin: parts.begin,
+                    exit,
+                    pump: Some(pump),
+                    directory: parts.directory,
+                    is_reaped: false,
+                    is_finished: false,
+                })
+            }
             (Err(error), _) | (_, Err(error)) => {
                 parts.inner.shared.abandon(parts.pid);
                 Err(StartError::System(error))
@@ -193,7 +198,9 @@ impl Running {
         let group = Pid::from_raw(self.pid).map(test_kill_process_group);
         // Not being allowed to signal it also says that it is there.
         let has_group = !matches!(group, None | Some(Err(rustix::io::Errno::SRCH)));
-        if scope.known.is_empty() && !has_group && pump.is_at_end() {
+        // Where they have an owner, also those count that cut all ties.
+        let is_owned = self.command.leftovers.is_some();
+        if scope.known.is_empty() && !has_group && pump.is_at_end() && !is_owned {
             return None;
         }
         let members = spawn_blocking(move || scope.members()).await.ok()?;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
+use tokio_util::sync::CancellationToken;
 
 use crate::platform::{
     self, Guardian, MARK, Note, children_of_self, oom_score, read_process, run_marker,
@@ -56,6 +57,16 @@ pub(crate) struct Session {
     pub(crate) phase: Phase,
     /// The end of the pipe that leftovers may still write to.
     pub(crate) pipe: Option<OwnedFd>,
+    /// Fires when what is left is to end.
+    pub(crate) ends: Option<CancellationToken>,
+}
+
+impl Session {
+    pub(crate) fn is_to_end(&self) -> bool {
+        self.ends
+            .as_ref()
+            .is_some_and(CancellationToken::is_cancelled)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

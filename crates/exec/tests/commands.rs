@@ -595,6 +595,109 @@ async fn progress_shows_the_newest() {
 }
 
 #[tokio::test]
+async fn a_named_file_takes_the_output_from_the_first_byte_on() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("made").join("job.txt");
+    let processes = Processes::new().unwrap();
+    let (sender, mut receiver) = watch::channel(tooloop_exec::Progress::default());
+    let mut kept = command(
+        "mkfifo go; printf 'on\\033[0me'; read line <go; echo two",
+        folder.path(),
+    );
+    kept.output.file = Some(file.clone());
+    kept.progress = Some(sender);
+    let running = tokio::spawn({
+        let processes = processes.clone();
+        async move { processes.run(kept).await.unwrap() }
+    });
+    receiver.wait_for(|now| now.bytes == 7).await.unwrap();
+    assert_eq!(fs::read(&file).unwrap(), b"on\x1b[0me");
+    let mode = fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    fs::write(folder.path().join("go"), "\n").unwrap();
+    let outcome = running.await.unwrap();
+    assert_eq!(outcome.output.text(), "onetwo\n");
+    let spool = outcome.output.spool.unwrap();
+    assert_eq!((spool.path, spool.bytes), (file.clone(), 11));
+    assert_eq!(fs::read(&file).unwrap(), b"on\x1b[0metwo\n");
+
+    // It never writes over another one, and it is there even if nothing is printed.
+    let mut second = command("echo other", folder.path());
+    second.output.file = Some(file.clone());
+    let outcome = processes.run(second).await.unwrap();
+    assert_eq!(outcome.output.text(), "other\n");
+    let state = outcome.output.spool.unwrap().state;
+    assert!(
+        matches!(&state, SpoolState::Failed(why) if why.contains("exists")),
+        "{state:?}"
+    );
+    let mut silent = command("exit 3", folder.path());
+    silent.output.file = Some(folder.path().join("silent.txt"));
+    assert_eq!(processes.run(silent).await.unwrap().end, End::Exited(3));
+    assert_eq!(fs::read(folder.path().join("silent.txt")).unwrap(), b"");
+
+    // Bounded as all such files.
+    let mut long = command("seq 1 100000", folder.path());
+    long.output.file = Some(folder.path().join("long.txt"));
+    long.output.spool_bytes = 1000;
+    let spool = processes.run(long).await.unwrap().output.spool.unwrap();
+    assert_eq!((spool.bytes, spool.state), (1000, SpoolState::Capped));
+    assert_eq!(
+        fs::metadata(folder.path().join("long.txt")).unwrap().len(),
+        1000
+    );
+}
+
+#[tokio::test]
+async fn what_is_left_ends_with_its_owner() {
+    let processes = Processes::new().unwrap();
+    let owner = CancellationToken::new();
+    let times = [long_time(), long_time(), long_time()];
+    let [owned, cut_off, other] = &times;
+    let mut first = command(
+        &format!(
+            "sleep {owned} & setsid sleep {cut_off} >/dev/null 2>&1 & trap '' TERM; echo started"
+        ),
+        Path::new("/"),
+    );
+    first.leftovers = Some(owner.clone());
+    let outcome = processes.run(first).await.unwrap();
+    assert_eq!(outcome.output.text(), "started\n");
+    let names: Vec<&str> = outcome
+        .leftovers
+        .iter()
+        .map(|left| left.name.as_str())
+        .collect();
+    assert!(names.iter().any(|name| name.contains(owned)), "{names:?}");
+    assert!(names.iter().any(|name| name.contains(cut_off)), "{names:?}");
+    let text = format!("sleep {other} & echo started");
+    processes.run(command(&text, Path::new("/"))).await.unwrap();
+    await_alive(owned, 1);
+    await_alive(cut_off, 1);
+    owner.cancel();
+    assert_gone(owned, SOON);
+    assert_gone(cut_off, SOON);
+    // That of another command is another's.
+    await_alive(other, 1);
+}
+
+#[test]
+fn what_lies_in_a_file_is_cleaned_alike() {
+    let mut cleaner = tooloop_exec::OutputCleaner::new(6, 4);
+    for piece in [&b"\x1b[3"[..], b"1mred\xc3", b"\xa9 and much more"] {
+        cleaner.feed(piece);
+    }
+    let output = cleaner.finish();
+    assert_eq!(
+        (output.head.as_str(), output.tail.as_str()),
+        ("red\u{e9} a", "more")
+    );
+    assert_eq!(output.left_out, 8);
+}
+
+#[tokio::test]
 async fn many_at_once() {
     let processes = Processes::new().unwrap();
     let tasks: Vec<_> = (0..100)

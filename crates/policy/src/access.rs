@@ -45,6 +45,10 @@ pub enum Touch {
     Write(PathBuf),
     /// A host that is talked to.
     Host(String),
+    /// Text for a program that runs already. What the program makes of it nobody can prove, so it
+    /// is never taken for read-only, and only a rule that covers the tool or the shell whole allows
+    /// it; a rule that denies or asks looks at it as at a shell line.
+    Input(String),
 }
 
 /// The effect of a call and everything it would touch.
@@ -141,6 +145,14 @@ impl Access {
         if !self.effect.reaches_outside() {
             self.effect = AccessEffect::Effectful;
         }
+        self
+    }
+
+    /// Adds text for a program that runs already.
+    #[must_use]
+    pub fn typing(mut self, text: impl Into<String>) -> Self {
+        self.touches.push(Touch::Input(text.into()));
+        self.effect = AccessEffect::Effectful;
         self
     }
 

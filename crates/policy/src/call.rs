@@ -24,22 +24,26 @@ pub(crate) struct Call<'a> {
     tool: &'a str,
     access: &'a Access,
     lines: Vec<Line<'a>>,
+    /// What is typed into programs, read as shell lines.
+    inputs: Vec<Line<'a>>,
 }
 
 impl<'a> Call<'a> {
     pub(crate) fn new(tool: &'a str, access: &'a Access) -> Self {
-        let lines = access
-            .touches
-            .iter()
-            .filter_map(|touch| match touch {
-                Touch::Command(line) => Some(Line::new(line)),
-                Touch::Read(_) | Touch::Write(_) | Touch::Host(_) => None,
-            })
-            .collect();
+        let mut lines = Vec::new();
+        let mut inputs = Vec::new();
+        for touch in &access.touches {
+            match touch {
+                Touch::Command(line) => lines.push(Line::new(line)),
+                Touch::Input(text) => inputs.push(Line::new(text)),
+                Touch::Read(_) | Touch::Write(_) | Touch::Host(_) => {}
+            }
+        }
         Self {
             tool,
             access,
             lines,
+            inputs,
         }
     }
 
@@ -47,6 +51,7 @@ impl<'a> Call<'a> {
     /// whatever was stated.
     pub(crate) fn stays_inside(&self) -> bool {
         !self.access.effect.reaches_outside()
+            && self.inputs.is_empty()
             && self.paths(Kind::Write).next().is_none()
             && self.lines.iter().all(|line| line.analysis.is_read_only())
     }
@@ -60,7 +65,11 @@ impl<'a> Call<'a> {
                     Some(path.as_path())
                 }
                 (
-                    Touch::Read(_) | Touch::Write(_) | Touch::Command(_) | Touch::Host(_),
+                    Touch::Read(_)
+                    | Touch::Write(_)
+                    | Touch::Command(_)
+                    | Touch::Host(_)
+                    | Touch::Input(_),
                     Kind::Read | Kind::Write | Kind::Command | Kind::Host,
                 ) => None,
             })
@@ -69,13 +78,13 @@ impl<'a> Call<'a> {
     fn hosts(&self) -> impl Iterator<Item = &'a str> {
         self.access.touches.iter().filter_map(|touch| match touch {
             Touch::Host(host) => Some(host.as_str()),
-            Touch::Command(_) | Touch::Read(_) | Touch::Write(_) => None,
+            Touch::Command(_) | Touch::Read(_) | Touch::Write(_) | Touch::Input(_) => None,
         })
     }
 
     fn touches(&self, kind: Kind) -> bool {
         match kind {
-            Kind::Command => !self.lines.is_empty(),
+            Kind::Command => !(self.lines.is_empty() && self.inputs.is_empty()),
             Kind::Read | Kind::Write => self.paths(kind).next().is_some(),
             Kind::Host => self.hosts().next().is_some(),
         }
@@ -96,6 +105,12 @@ impl<'a> Call<'a> {
         let mut hits = Vec::new();
         if speaks_of(Kind::Command) {
             hits.extend(self.lines.iter().map(|line| line.hit(specifier)));
+            // What is typed may be of another language, so only what is surely meant counts.
+            let typed = self.inputs.iter().map(|line| line.hit(specifier));
+            hits.extend(typed.map(|hit| match hit {
+                Hit::Surely(_) => hit,
+                Hit::Maybe(_) | Hit::Never => Hit::Never,
+            }));
         }
         for wanted in [Kind::Read, Kind::Write] {
             if speaks_of(wanted) {
@@ -111,6 +126,7 @@ impl<'a> Call<'a> {
                 hits.extend(
                     self.lines
                         .iter()
+                        .chain(&self.inputs)
                         .map(|line| path_hit(line, specifier, wanted)),
                 );
             }
@@ -177,6 +193,16 @@ impl<'a> Call<'a> {
         let covers_tool = |rule: &&Rule| rule.names(self.tool) && covers_all(rule);
         if rules.iter().any(|rule| covers_tool(&rule)) {
             return None;
+        }
+        let covers_shell = |rule: &Rule| kind(rule) == Some(Kind::Command) && covers_all(rule);
+        if let Some(input) = self.inputs.first()
+            && !rules.iter().any(covers_shell)
+        {
+            return Some(format!(
+                "typing `{}` into a program is not covered by an allow rule for all of `{}`",
+                shown(input.text),
+                shown(self.tool)
+            ));
         }
         let about = |wanted: Kind| -> Vec<&Rule> {
             rules

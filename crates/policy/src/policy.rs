@@ -130,6 +130,7 @@ impl Policy {
             Touch::Write(path) => file_rule("Edit", path),
             Touch::Host(host) if host.contains('*') => None,
             Touch::Host(host) => Rule::new("WebFetch", Some(&format!("domain:{host}"))).ok(),
+            Touch::Input(_) => None,
         }
     }
 

@@ -663,6 +663,69 @@ fn a_statement_of_effect_is_not_believed_over_the_line() {
 }
 
 #[test]
+fn what_is_typed_into_a_program_is_never_proven() {
+    let table = [
+        ("ls\n", &[][..], &[][..], Ask),
+        ("ls\n", &[], &["Bash(ls *)", "Bash(ls)"], Ask),
+        ("ls\n", &[], &["terminal"], Allow),
+        ("ls\n", &[], &["Bash"], Allow),
+        ("print(1)\n", &["Bash(rm *)"], &["terminal"], Allow),
+        ("rm -r x\n", &["Bash(rm *)"], &["terminal"], Deny),
+        (
+            "cat secrets/key\n",
+            &["Read(secrets/**)"],
+            &["terminal"],
+            Deny,
+        ),
+        ("ls\n", &["terminal"], &["Bash"], Deny),
+    ];
+    for (text, deny, allow, expected) in table {
+        let access = Access::effectful().typing(text);
+        let decision = policy(Mode::Default, deny, &[], allow).decide("terminal", &access);
+        assert_eq!(
+            verdict(&decision),
+            expected,
+            "{text} {deny:?} {allow:?}: {decision:?}"
+        );
+        let plan = policy(Mode::Plan, deny, &[], allow);
+        assert_eq!(verdict(&plan.decide("terminal", &access)), Deny, "{text}");
+    }
+    let access = Access::effectful().typing("ls");
+    assert_eq!(
+        Policy::default().allow_always_rule("terminal", &access),
+        None
+    );
+    assert_eq!(
+        Policy::default().decide("terminal", &access).reason(),
+        Some("typing `ls` into a program is not covered by an allow rule for all of `terminal`")
+    );
+}
+
+#[test]
+fn nobody_is_asked_about_a_thing_of_the_sessions_own() {
+    let stop = Access::session();
+    let table = [
+        (stop.clone(), Allow, Allow),
+        (Access::command("sleep 9").changing_session(), Allow, Allow),
+        (Access::command("make").changing_session(), Ask, Deny),
+        (stop.clone().writing("/x"), Ask, Deny),
+        (stop.clone().typing("x"), Ask, Deny),
+    ];
+    for (access, expected, in_plan) in table {
+        assert!(access.effect > AccessEffect::ReadOnly);
+        let decision = Policy::default().decide("job_stop", &access);
+        assert_eq!(verdict(&decision), expected, "{access:?}: {decision:?}");
+        let decision = policy(Mode::Plan, &[], &[], &[]).decide("job_stop", &access);
+        assert_eq!(verdict(&decision), in_plan, "{access:?}: {decision:?}");
+    }
+    let denied = policy(Mode::Default, &["job_stop"], &[], &[]).decide("job_stop", &stop);
+    assert_eq!(verdict(&denied), Deny);
+    let make = Access::command("make").changing_session();
+    let rule = Policy::default().allow_always_rule("bash", &make);
+    assert_eq!(rule.map(|rule| rule.to_string()), Some("Bash(make)".into()));
+}
+
+#[test]
 fn allow_rules_match_words_and_no_more() {
     let table = [
         ("Bash(git log)", "git log", Allow),

@@ -50,7 +50,7 @@ impl RegistryGate {
             match touch {
                 Touch::Read(path) => both(&path).map(Touch::Read).into_iter().for_each(&mut add),
                 Touch::Write(path) => both(&path).map(Touch::Write).into_iter().for_each(&mut add),
-                Touch::Command(_) | Touch::Host(_) => add(touch),
+                Touch::Command(_) | Touch::Host(_) | Touch::Input(_) => add(touch),
             }
         }
         access.touches = touches;

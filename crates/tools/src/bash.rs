@@ -3,28 +3,20 @@
 //! Says what became of a command in words for the model. How it is run is the business of
 //! `tooloop_exec`; whether it may run is not judged here.
 
-use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, de};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use tokio::sync::watch;
-use tooloop_exec::{
-    Command, End, Environment, Leftover, Outcome, OutputLimits, Progress, Shell, StartError,
-    signal_name,
-};
-use tooloop_policy::{Access, AccessEffect, shell};
+use tooloop_exec::{Command, Environment, Outcome, OutputLimits, Progress, Shell, StartError};
+use tooloop_policy::{Access, shell};
 use tooloop_tool::{Scope, Tool, ToolContext, ToolError, ToolOutput};
 
-use crate::Ops;
-
-/// The longest time that a call may ask for.
-const MAX_TIME_LIMIT: Duration = Duration::from_secs(600);
-
-/// How many leftover processes are named at most.
-const NAMED: usize = 10;
+use crate::ending::{end, leftovers, not_started};
+use crate::jobs::{JobSettings, Jobs, Start};
+use crate::{Ops, TimeLimit};
 
 /// Runs a command in a shell: a new one for each call, whose working directory is where the call
 /// before it left off.
@@ -33,6 +25,7 @@ pub struct Bash {
     settings: Arc<BashSettings>,
     description: Arc<str>,
     directory: Mutex<Option<PathBuf>>,
+    jobs: Arc<Jobs>,
 }
 
 /// What a [`Bash`] needs of the world.
@@ -53,6 +46,8 @@ pub struct BashSettings {
     pub spool_folder: PathBuf,
     /// The largest size of such an output in bytes.
     pub spool_bytes: u64,
+    /// The bounds of background jobs.
+    pub jobs: JobSettings,
 }
 
 impl BashSettings {
@@ -66,6 +61,7 @@ impl BashSettings {
             folders: Vec::new(),
             spool_folder: std::env::temp_dir().join("tooloop-outputs"),
             spool_bytes: OutputLimits::default().spool_bytes,
+            jobs: JobSettings::default(),
         }
     }
 }
@@ -79,59 +75,12 @@ pub struct BashInput {
     /// Time limit in milliseconds.
     #[serde(default)]
     pub timeout_ms: Option<TimeLimit>,
+    /// Answer at once and let it run as a job.
+    #[serde(default)]
+    pub run_in_background: bool,
     /// What the command is for, in a few words.
     #[serde(default)]
     pub description: Option<String>,
-}
-
-/// A time limit that a call may ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TimeLimit(pub Duration);
-
-impl<'de> Deserialize<'de> for TimeLimit {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let given = serde_json::Value::deserialize(deserializer)?;
-        let millis = given
-            .as_u64()
-            // Some models write 5000.0, and some "5000".
-            .or_else(|| given.as_f64().and_then(whole))
-            .or_else(|| given.as_str()?.trim().parse().ok());
-        millis
-            .map(Duration::from_millis)
-            .filter(|limit| !limit.is_zero() && *limit <= MAX_TIME_LIMIT)
-            .map(Self)
-            .ok_or_else(|| {
-                de::Error::custom(format!(
-                    "timeout_ms must be a whole number from 1 to {}, not {given}; for longer \
-                     work, start it in the background with output to a file, and look later",
-                    MAX_TIME_LIMIT.as_millis()
-                ))
-            })
-    }
-}
-
-fn whole(number: f64) -> Option<u64> {
-    let fits = number.fract() == 0.0 && (0.0..=1e9).contains(&number);
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "whole and within the range, as just seen"
-    )]
-    fits.then_some(number as u64)
-}
-
-impl JsonSchema for TimeLimit {
-    fn schema_name() -> Cow<'static, str> {
-        "TimeLimit".into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "integer", "minimum": 1, "maximum": 600_000 })
-    }
 }
 
 impl Bash {
@@ -142,7 +91,8 @@ impl Bash {
             "Runs a command in a new {} shell and returns its output and exit status. The working \
              directory persists between calls, variables do not. There is no terminal and no \
              input. The time limit is {} s unless timeout_ms says otherwise. Long output is cut in \
-             the middle; the whole of it is then in a file that the result names.",
+             the middle; the whole of it is then in a file that the result names. A background job \
+             has no time limit; a notice tells its end, and the end of this session ends it.",
             settings
                 .shell
                 .path()
@@ -155,6 +105,7 @@ impl Bash {
             settings: Arc::new(settings),
             description: description.into(),
             directory: Mutex::new(None),
+            jobs: Arc::default(),
         }
     }
 
@@ -239,6 +190,34 @@ impl Bash {
         command
     }
 
+    /// Runs a command to its end, or starts it as a job.
+    async fn begin(
+        &self,
+        input: &BashInput,
+        start: &Path,
+        context: &ToolContext,
+    ) -> Result<Result<Begun, StartError>, ToolError> {
+        let mut command = self.command(input, start, context);
+        if !input.run_in_background {
+            return Ok(self.watched(command, context).await.map(Begun::Ended));
+        }
+        let settings = &self.settings;
+        command.time_limit = input
+            .timeout_ms
+            .map_or(settings.jobs.time_limit, |limit| limit.0);
+        let title = input.description.as_deref().unwrap_or(&input.command);
+        let start = Start {
+            ops: &settings.ops,
+            command,
+            title,
+            folder: &settings.spool_folder,
+            settings: &settings.jobs,
+            context,
+        };
+        let answer = self.jobs.start(start).await?;
+        Ok(answer.map(Begun::Job))
+    }
+
     /// Runs a command, and shows the newest output to who watches.
     async fn watched(
         &self,
@@ -255,11 +234,20 @@ impl Bash {
                 outcome = &mut run => return outcome,
                 Ok(()) = progress.changed() => {
                     let newest = progress.borrow_and_update().tail.clone();
-                    context.progress.report(&newest);
+                    if !newest.is_empty() {
+                        context.progress.report(&newest);
+                    }
                 }
             }
         }
     }
+}
+
+/// What came of a call.
+enum Begun {
+    Ended(Outcome),
+    /// It runs on: what is to be said about the job.
+    Job(String),
 }
 
 impl Tool for Bash {
@@ -274,29 +262,32 @@ impl Tool for Bash {
     }
 
     fn access(&self, input: &BashInput) -> Access {
-        let mut access = Access::command(&input.command);
-        if access.effect == AccessEffect::ReadOnly && moves(&input.command) {
-            // The next call feels it: it must run once, and in its place.
-            access.effect = AccessEffect::Effectful;
+        let access = Access::command(&input.command);
+        // The next call feels another directory, and a job is there to stay: such a call must run
+        // once, and in its place.
+        if input.run_in_background || moves(&input.command) {
+            access.changing_session()
+        } else {
+            access
         }
-        access
     }
 
     async fn run(&self, input: BashInput, context: &ToolContext) -> Result<ToolOutput, ToolError> {
         let workspace = &context.working_directory;
         let (mut start, mut note) = self.start_directory(workspace);
-        let command = self.command(&input, &start, context);
-        let mut ran = self.watched(command, context).await;
+        let mut ran = self.begin(&input, &start, context).await?;
         if let Err(StartError::Directory { .. }) = &ran
             && start != *workspace
         {
             // It is there, yet it cannot be entered.
             let (alive, why) = self.leave(&start, workspace, "cannot be entered any more");
-            let command = self.command(&input, &alive, context);
-            ran = self.watched(command, context).await;
+            ran = self.begin(&input, &alive, context).await?;
             (start, note) = (alive, Some(why));
         }
-        let outcome = ran.map_err(|error| not_started(&error))?;
+        let outcome = match ran.map_err(|error| not_started(&error))? {
+            Begun::Ended(outcome) => outcome,
+            Begun::Job(answer) => return Ok(started(&answer, note.as_deref())),
+        };
         let stays = self.keep_directory(&start, outcome.final_directory.clone(), workspace);
         let notes: Vec<String> = note.into_iter().chain(stays).collect();
         Ok(report(&outcome, &notes))
@@ -311,16 +302,9 @@ impl Tool for Bash {
             settings,
             description: Arc::clone(&self.description),
             directory: Mutex::new(None),
+            jobs: scope.shared(Jobs::default),
         })
     }
-}
-
-fn not_started(error: &StartError) -> ToolError {
-    let source = std::error::Error::source(error);
-    ToolError::Failed(match source {
-        Some(source) => format!("the command did not start: {error}: {source}"),
-        None => format!("the command did not start: {error}"),
-    })
 }
 
 /// Whether a line may leave its shell in another directory.
@@ -329,6 +313,17 @@ fn moves(line: &str) -> bool {
         .commands()
         .iter()
         .any(|command| matches!(command.program(), Some("cd" | "pushd" | "popd")))
+}
+
+fn started(answer: &str, note: Option<&str>) -> ToolOutput {
+    let text = match note {
+        Some(note) => format!("{note}\n{answer}"),
+        None => answer.to_owned(),
+    };
+    ToolOutput {
+        fingerprint: Some("started in the background".into()),
+        ..ToolOutput::text(text)
+    }
 }
 
 fn report(outcome: &Outcome, notes: &[String]) -> ToolOutput {
@@ -361,35 +356,4 @@ fn report(outcome: &Outcome, notes: &[String]) -> ToolOutput {
         fingerprint: Some(fingerprint),
         ..ToolOutput::text(text)
     }
-}
-
-/// How it ended in words, and whether that is a failure.
-fn end(end: End) -> (String, bool) {
-    match end {
-        End::Exited(status) => (format!("exit status {status}"), status != 0),
-        End::Signaled(signal) => {
-            let name = signal_name(signal);
-            (format!("killed by signal {signal}, {name}"), true)
-        }
-        End::TimedOut { limit } => {
-            let limit = limit.as_secs_f64();
-            let text = format!("timed out after {limit} s and ended with all its processes");
-            (text, true)
-        }
-        End::Cancelled => ("cancelled and ended with all its processes".into(), true),
-        End::Unknown => ("its exit status is not known".into(), true),
-    }
-}
-
-fn leftovers(leftovers: &[Leftover]) -> String {
-    let named: Vec<String> = leftovers
-        .iter()
-        .take(NAMED)
-        .map(|leftover| format!("{} ({})", leftover.pid, leftover.name))
-        .collect();
-    let mut named = named.join(", ");
-    if let Some(more) = leftovers.len().checked_sub(NAMED).filter(|more| *more > 0) {
-        named.push_str(&format!(" and {more} more"));
-    }
-    format!("(still running, until this session ends at the latest: {named})")
 }

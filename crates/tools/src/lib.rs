@@ -3,14 +3,19 @@
 #![warn(missing_docs)]
 
 mod bash;
+mod ending;
 mod files;
+mod jobs;
+mod millis;
 mod ops;
 mod search;
 
-pub use bash::{Bash, BashInput, BashSettings, TimeLimit};
+pub use bash::{Bash, BashInput, BashSettings};
 pub use files::{
     ApplyPatch, ApplyPatchInput, Edit, EditInput, FileKind, FolderEntry, Listing, OpenFile, Read,
     ReadInput, ReadSeek, Write, WriteAs, WriteInput,
 };
+pub use jobs::{JobOutput, JobOutputInput, JobSettings, JobStop, JobStopInput};
+pub use millis::{TimeLimit, Wait};
 pub use ops::{LocalOps, Ops, OpsFuture};
 pub use search::{Count, Glob, GlobInput, Grep, GrepInput, GrepMode, SearchSettings};

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tooloop_exec::{Environment, EnvironmentRules, Processes};
 use tooloop_model::{Content, JsonObject};
-use tooloop_policy::{AccessEffect, Touch};
+use tooloop_policy::{AccessEffect, Policy, Touch};
 use tooloop_tool::{DynTool, Progress, Scope, ToolContext, ToolError, ToolOutput, tool};
 use tooloop_tools::{Bash, BashSettings, LocalOps};
 
@@ -423,13 +423,21 @@ fn access_is_what_the_line_would_do() {
         ("touch x", AccessEffect::Effectful),
         ("ls > list", AccessEffect::Effectful),
         // The next call would start elsewhere.
-        ("cd sub && ls", AccessEffect::Effectful),
+        ("cd sub && ls", AccessEffect::Session),
         ("echo cd", AccessEffect::ReadOnly),
     ] {
         let access = access(command);
         assert_eq!(access.effect, effect, "{command}");
         assert_eq!(access.touches, [Touch::Command(command.into())]);
     }
+    // A job must not be started twice or early, though nobody need be asked about this one.
+    let input = json!({ "command": "ls", "run_in_background": true }).to_string();
+    let access = room
+        .bash
+        .access(&JsonObject::parse(&input).unwrap())
+        .unwrap();
+    assert_eq!(access.effect, AccessEffect::Session);
+    assert!(Policy::default().decide("bash", &access).is_allow());
     let nothing = JsonObject::parse("{}").unwrap();
     assert!(matches!(
         room.bash.access(&nothing),
@@ -490,6 +498,9 @@ fn the_schema_is_plain() {
     assert_eq!(schema["additionalProperties"], json!(false));
     let properties = schema["properties"].as_object().unwrap();
     let names: Vec<&String> = properties.keys().collect();
-    assert_eq!(names, ["command", "timeout_ms", "description"]);
+    assert_eq!(
+        names,
+        ["command", "timeout_ms", "run_in_background", "description"]
+    );
     assert_eq!(properties["timeout_ms"]["maximum"], 600_000);
 }

@@ -25,6 +25,9 @@ pub struct OutputLimits {
     pub tail: usize,
     /// The folder for files with whole outputs; made when the first is needed. `None`: no file.
     pub spool_folder: Option<PathBuf>,
+    /// A file that takes the whole output in any case, from the first byte on. There must be none
+    /// of that name yet; its folder is made.
+    pub file: Option<PathBuf>,
     /// The largest size of such a file in bytes.
     pub spool_bytes: u64,
 }
@@ -35,6 +38,7 @@ impl Default for OutputLimits {
             head: 15_000,
             tail: 15_000,
             spool_folder: None,
+            file: None,
             spool_bytes: 1 << 30,
         }
     }
@@ -117,6 +121,34 @@ fn push(text: &mut String, arguments: std::fmt::Arguments<'_>) {
     text.write_fmt(arguments).unwrap_or_default();
 }
 
+/// Makes bytes that a command wrote into a file fit to be shown, as its output is.
+#[derive(Debug)]
+pub struct OutputCleaner(Capture);
+
+impl OutputCleaner {
+    /// Keeps at most that many characters of the beginning and of the end.
+    #[must_use]
+    pub fn new(head: usize, tail: usize) -> Self {
+        let limits = OutputLimits {
+            head,
+            tail,
+            ..OutputLimits::default()
+        };
+        Self(Capture::new(limits, String::new()))
+    }
+
+    /// Takes the next bytes.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.0.feed(bytes);
+    }
+
+    /// What is to be shown.
+    #[must_use]
+    pub fn finish(self) -> Output {
+        self.0.finish()
+    }
+}
+
 /// Takes the bytes of a running command.
 #[derive(Debug)]
 pub(crate) struct Capture {
@@ -147,8 +179,19 @@ impl Capture {
 
     /// Whether taking that many bytes more writes to a file.
     pub(crate) fn would_write(&self, more: usize) -> bool {
-        self.limits.spool_folder.is_some()
-            && (self.spool.is_some() || self.raw.len() + more > RAW || self.window.is_over())
+        self.begins_with_file()
+            || self.limits.spool_folder.is_some()
+                && (self.spool.is_some() || self.raw.len() + more > RAW || self.window.is_over())
+    }
+
+    /// Whether there is a file before there is any output: see [`Capture::begin_file`].
+    pub(crate) const fn begins_with_file(&self) -> bool {
+        self.limits.file.is_some()
+    }
+
+    /// Makes the file.
+    pub(crate) fn begin_file(&mut self) {
+        self.spool();
     }
 
     /// Takes the next bytes. May write to a file: see [`Capture::would_write`].
@@ -184,7 +227,7 @@ impl Capture {
         let parts = self.window.into_parts();
         let spool = match self.spool {
             // Only control sequences made it long.
-            Some(spool) if parts.left_out == 0 && !is_binary => {
+            Some(spool) if parts.left_out == 0 && !is_binary && self.limits.file.is_none() => {
                 spool.discard();
                 None
             }
@@ -212,12 +255,12 @@ impl Capture {
     fn spool(&mut self) -> &mut SpoolFile {
         let raw = std::mem::take(&mut self.raw);
         self.spool.get_or_insert_with(|| {
-            let folder = self
-                .limits
-                .spool_folder
-                .as_deref()
-                .unwrap_or_else(|| "".as_ref());
-            let mut file = SpoolFile::create(folder, &self.name, self.limits.spool_bytes);
+            let path = match (&self.limits.file, &self.limits.spool_folder) {
+                (Some(file), _) => file.clone(),
+                (None, Some(folder)) => folder.join(&self.name),
+                (None, None) => PathBuf::from(&self.name),
+            };
+            let mut file = SpoolFile::create(path, self.limits.spool_bytes);
             file.write(&raw);
             file
         })

@@ -37,8 +37,8 @@ pub(crate) struct SpoolFile {
 
 impl SpoolFile {
     /// Never fails: a file that cannot be made is told of at the end.
-    pub(crate) fn create(folder: &Path, name: &str, limit: u64) -> Self {
-        let path = folder.join(name);
+    pub(crate) fn create(path: PathBuf, limit: u64) -> Self {
+        let folder = path.parent().unwrap_or_else(|| Path::new("/"));
         let (file, state) = match open(folder, &path) {
             Ok(file) => (Some(file), SpoolState::Whole),
             Err(error) => (None, SpoolState::Failed(error.to_string())),

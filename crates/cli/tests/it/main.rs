@@ -14,6 +14,7 @@ mod bash;
 mod files;
 mod headless;
 mod history;
+mod jobs;
 mod retries;
 mod session;
 mod support;

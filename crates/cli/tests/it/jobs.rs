@@ -1,0 +1,84 @@
+//! Commands that go on in the background of a run.
+
+use serde_json::json;
+use tooloop_testkit::{Gate, ModelServer, Reply, Scratch, wait_for};
+
+use crate::support::{
+    Api, LONG, both, finish, front_end, said, speak, told, tooloop, wait_for_result,
+};
+
+fn job(command: &str) -> serde_json::Value {
+    json!({"command": command, "run_in_background": true})
+}
+
+both! {
+    /// The end of a job is told once, between two steps, and the job's status is its own.
+    fn a_notice_comes_between_steps_exactly_once(api) {
+        let scratch = Scratch::new();
+        let server = ModelServer::start([
+            api.call("c_1", "bash", &job("until [ -e go ]; do sleep 0.01; done; echo done; exit 7")),
+            api.bash("c_2", "touch go; until [ -e noticed ]; do sleep 0.01; done"),
+            api.bash("c_3", "true"),
+            api.say("ok"),
+        ]);
+        let running = tooloop(&scratch, &server, api).arg("go").start();
+        running.wait_for_record(LONG, |record| record["subtype"] == "notice").unwrap();
+        scratch.write("noticed", "");
+        let done = finish(&running);
+        assert_eq!(done.answer(), "ok");
+        let (started, is_error) = done.tool_result("c_1");
+        assert!(!is_error && started.contains("job_1"), "{started}");
+        let of = |index: usize| said(&server.request(index)).into_iter()
+            .filter(|(role, text)| role == "user" && text.contains("exit status 7")).count();
+        assert_eq!([of(1), of(2), of(3)], [0, 1, 1]);
+        let reasons: Vec<_> = done.system("continue").iter().map(|record| record["reason"].clone()).collect();
+        assert_eq!(reasons, ["next_step", "reminder", "next_step"]);
+        server.assert_clean();
+    }
+
+    /// A job that ends while nobody speaks wakes the session; a turn of its own follows.
+    fn a_job_that_ends_wakes_a_session_that_waits_for_input(api) {
+        let scratch = Scratch::new();
+        let gate = Gate::new();
+        let server = ModelServer::start([
+            Reply::from(api.call("c_1", "bash", &job("until [ -e go ]; do sleep 0.01; done; echo built"))),
+            api.say("started").into(),
+            wait_for(&gate).then(api.say("it is built")).into(),
+        ]);
+        let running = front_end(&scratch, &server, api).start();
+        speak(&running, "go");
+        assert_eq!(wait_for_result(&running, 1)["result"], "started");
+        scratch.write("go", "");
+        server.wait_for_requests(3, LONG).unwrap();
+        gate.open();
+        assert_eq!(wait_for_result(&running, 2)["result"], "it is built");
+        running.close_stdin();
+        let done = finish(&running);
+        let results = done.of("result");
+        assert_eq!(results.len(), 2);
+        assert_eq!(results[0]["background"].as_array().unwrap().len(), 1);
+        assert_eq!(results[1]["background"], serde_json::Value::Null);
+        let last = said(&server.request(2)).pop().unwrap();
+        assert!(last.0 == "user" && last.1.contains("exit status 0") && last.1.contains("built"), "{last:?}");
+        server.assert_clean();
+    }
+
+    /// What runs when the answer is there ends with the run, and the run says so.
+    fn a_job_ends_with_the_run(api) {
+        let scratch = Scratch::new();
+        let server = ModelServer::start([
+            api.call("c_1", "bash", &job("echo up; exec sleep 876543")),
+            api.call("c_2", "job_output", &json!({"id": "job_1"})),
+            api.call("c_3", "job_output", &json!({"id": "job_9"})),
+            api.say("ok"),
+        ]);
+        let done = finish(&tooloop(&scratch, &server, api).arg("go").start());
+        assert_eq!(done.answer(), "ok");
+        let still = done.result()["background"].to_string();
+        assert!(still.contains("sleep 876543"), "{still}");
+        assert!(told(&server.request(2), "c_2").contains("running"));
+        let (words, is_error) = done.tool_result("c_3");
+        assert!(is_error && words.contains("job_1"), "{words}");
+        server.assert_clean();
+    }
+}

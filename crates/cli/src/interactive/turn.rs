@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
-use tooloop::{Event, Session, SessionError, TurnReport};
+use tooloop::{Content, Entry, Event, Message, Session, SessionError, TurnReport};
 
 use super::approver::Questions;
 use super::controls::{Controls, Do};
@@ -65,6 +65,7 @@ impl Turn<'_> {
         let begun = Instant::now();
         let screen = Screen::new(columns, rows, color);
         let mut shown = Shown {
+            woken: prompt.is_none(),
             view: View::new(screen.columns(), begun),
             controls: Controls::default(),
             screen,
@@ -164,6 +165,8 @@ impl Turn<'_> {
 
 /// All that is on the screen, or will be with the next frame.
 struct Shown {
+    /// Whether the turn's first message is not the person's, so that they have not seen it.
+    woken: bool,
     view: View,
     controls: Controls,
     screen: Screen,
@@ -176,6 +179,20 @@ struct Shown {
 impl Shown {
     fn take(&mut self, event: &Event, questions: &Questions) {
         let now = Instant::now();
+        if self.woken
+            && let Event::Recorded(entry) = event
+            && let Entry::Message(message) = &**entry
+            && let Message::User(content) = message.message()
+        {
+            self.woken = false;
+            let outs = content.iter().filter_map(|part| match part {
+                Content::Text(text) => text.lines().next(),
+                Content::Image(_) | Content::Document(_) => None,
+            });
+            for words in outs {
+                self.pending.extend(self.view.remark(Style::Dim, words));
+            }
+        }
         if let Some(said) = self.controls.take(event, now) {
             self.pending.extend(self.view.said(&said));
         }

@@ -11,7 +11,8 @@ mod pty;
 
 use rustix::process::Signal;
 use tooloop_testkit::{
-    Gate, ModelServer, Reply, Scratch, anthropic, cut, hold, processes_in, wait_for,
+    Gate, ModelServer, Reply, Scratch, anthropic, cut, hold, processes_in, processes_with,
+    wait_for, wait_until,
 };
 
 use pty::{LONG, Pty};
@@ -405,4 +406,53 @@ fn the_screen_keeps_up_with_a_long_reply() {
     person.keys(CONTROL_D);
     assert_eq!(person.ends(), 0);
     server.wait_for_requests(1, LONG).unwrap();
+}
+
+#[test]
+fn a_job_that_ends_wakes_the_session_of_a_person_who_waits() {
+    let server = ModelServer::start_with(|request| {
+        let until = |file: &str| {
+            let command = format!("until [ -e {file} ]; do sleep 0.01; done; echo $((6*7)) {file}");
+            serde_json::json!({ "command": command, "run_in_background": true })
+        };
+        let reply = if request.mentions("42 two") {
+            anthropic::say("The second is built.")
+        } else if request.mentions("what of it") {
+            anthropic::say("Not yet.")
+        } else if request.mentions("42 one") {
+            anthropic::say("The first is built.")
+        } else if request.mentions("job_2") {
+            anthropic::say("Both have begun.")
+        } else {
+            anthropic::calls(&[("c1", "bash", until("one")), ("c2", "bash", until("two"))])
+        };
+        reply.into()
+    });
+    let scratch = Scratch::new();
+    let mut person = Pty::start(&scratch, &server, &["--allowedTools", "Bash", "go"]);
+    person.shows("Both have begun.");
+    person.is_asked();
+    scratch.write("one", "");
+    person.shows("job_1 ended");
+    person.shows("The first is built.");
+    person.is_asked();
+    // Who has begun to type is left alone; what there is to say goes with the prompt, or follows.
+    person.keys("what of it");
+    person.shows("what of it");
+    scratch.write("two", "");
+    let ended = || processes_with("until [ -e two ]").is_empty();
+    assert!(wait_until(LONG, ended));
+    assert!(
+        !server
+            .requests()
+            .iter()
+            .any(|request| request.mentions("42 two"))
+    );
+    person.keys(ENTER);
+    person.shows("The second is built.");
+    person.is_asked();
+    person.keys(CONTROL_D);
+    assert_eq!(person.ends(), 0);
+    assert!(person.is_restored());
+    server.assert_clean();
 }

@@ -187,6 +187,14 @@ fn replaced(body: &[u8], matches: &Matches, input: &EditInput, is_loose: bool) -
             Some(crlf) if ends.at(place) == "\r\n" => crlf,
             _ => flat.as_ref(),
         };
+        // The file has no line end here that could have been taken away.
+        let is_short = is_loose && place.end == body.len() && !body.ends_with(b"\n");
+        let new = match new.strip_suffix('\n') {
+            Some(line) if is_short && input.old.ends_with('\n') => {
+                line.strip_suffix('\r').unwrap_or(line)
+            }
+            _ => new,
+        };
         new_body.extend_from_slice(new.as_bytes());
         done = place.end;
     }

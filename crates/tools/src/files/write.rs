@@ -88,7 +88,7 @@ fn create(call: &Call, given: &str, content: &str) -> Result<ToolOutput, ToolErr
     }
     Ok(ToolOutput {
         details: diff::unified(given, b"", bytes, Encoding::Utf8),
-        ..ToolOutput::text(format!("created {given} ({})", measure(bytes)))
+        ..ToolOutput::text(format!("created {given} ({})", measure(content, bytes)))
     })
 }
 
@@ -140,7 +140,7 @@ fn replace(
         Ok(real_path) => call.seen.wrote(real_path, Fingerprint::of(&new)),
         Err(error) => return failed(format!("cannot replace {given}: {}", words(&error))),
     }
-    let mut text = format!("replaced {given} ({}", measure(&new));
+    let mut text = format!("replaced {given} ({}", measure(content, &new));
     for note in notes {
         text.push_str("; ");
         text.push_str(note);
@@ -152,8 +152,8 @@ fn replace(
     })
 }
 
-fn measure(bytes: &[u8]) -> String {
-    let lines = counted(text::count_lines(bytes), "line");
+fn measure(content: &str, bytes: &[u8]) -> String {
+    let lines = counted(text::count_lines(content.as_bytes()), "line");
     format!("{lines}, {}", counted(bytes.len(), "byte"))
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use serde_json::json;
 use tooloop_policy::{AccessEffect, Touch};
 
-use crate::room::Room;
+use crate::room::{Room, local};
 
 #[tokio::test]
 async fn a_file_is_read_with_numbers_and_in_parts() {
@@ -210,4 +210,39 @@ async fn access_is_stated() {
         access("edit", json!({"path": "/a", "old": "a", "new": "b"})),
         (AccessEffect::Effectful, vec![read("/a"), write("/a")])
     );
+}
+
+#[tokio::test]
+async fn links_lead_to_one_file_in_one_session() {
+    // C31, the part that is not the gate's
+    let room = Room::new();
+    fs::create_dir(room.path("sub")).unwrap();
+    symlink("sub", room.path("in")).unwrap();
+    room.write("in/ok.txt", "1\n").await;
+    assert_eq!(room.bytes("sub/ok.txt"), b"1\n");
+    // What was seen by one path is seen by the other, and not in another session.
+    room.write("sub/ok.txt", "2\n").await;
+    let other = Room::on(local(), &room.workspace);
+    let write = json!({"path": "in/ok.txt", "content": "3\n"});
+    assert_eq!(
+        other.fail("write", write.clone()).await,
+        "in/ok.txt exists and you have not read it, so it is not replaced; read it first, or change \
+         a part of it with edit"
+    );
+    other.read("sub/ok.txt").await;
+    other.ok("write", write).await;
+    assert!(room.path("in").is_symlink());
+}
+
+#[tokio::test]
+async fn definitions_are_short() {
+    let room = Room::new();
+    let length: usize = ["read", "write", "edit", "apply_patch"]
+        .into_iter()
+        .map(|name| {
+            let definition = room.tool(name).definition();
+            definition.description.len() + definition.input_schema.get().len()
+        })
+        .sum();
+    assert!(length < 2100, "{length}");
 }

@@ -42,6 +42,8 @@ async fn changes_find_their_place() {
         (twice, "@@ b\n+y\n", "a\nx\nb\ny\nx\nc\n"),
         // The second of two comes after the first.
         (twice, " a\n-x\n+1\n@@\n-x\n+2\n", "a\n1\nb\n2\nc\n"),
+        // The same anchor above both.
+        (twice, "@@ a\n-x\n+1\n@@ a\n-x\n+2\n", "a\n1\nb\n2\nc\n"),
         // The end.
         ("x\ny\nx\n", "@@\n-x\n+z\n*** End of File\n", "x\ny\nz\n"),
         ("a\n", "@@\n+b\n*** End of File\n", "a\nb\n"),
@@ -224,6 +226,14 @@ async fn what_has_no_place_is_refused() {
             "f, patch line 3: it is to follow line 5, and the file has 1\nnothing is changed".into(),
         ),
         ("a\n", "-a\n+a\n", "f: the patch changes nothing in it".into()),
+        // Anchors in plenty before the one that makes it doubtful.
+        (
+            &format!("{}x\na\nx\n", "a\n".repeat(30)),
+            "@@ a\n-x\n+y\n",
+            "f, patch line 3: these lines fit in several places, from lines 31, 33; give more lines \
+             around the change, or an @@ line above it\nnothing is changed"
+                .into(),
+        ),
     ] {
         let answer = change(file, changes).await.unwrap_err();
         assert_eq!(answer, error, "{file:?} {changes}");

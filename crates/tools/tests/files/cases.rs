@@ -143,6 +143,19 @@ async fn modes_and_links_stay() {
             .await,
         format!("cannot delete ro.txt: {protected}; all is put back, nothing is changed")
     );
+    // What was done before that is taken back, with the folders that were made.
+    let error = room
+        .no_patch(
+            "*** Begin Patch\n*** Add File: deep/er/new\n+1\n*** Update File: run.sh\n*** Move to: \
+             other/run.sh\n-echo 2\n+echo 3\n*** Delete File: ro.txt\n*** End Patch\n",
+        )
+        .await;
+    assert_eq!(
+        error,
+        format!("cannot delete ro.txt: {protected}; all is put back, nothing is changed")
+    );
+    assert_eq!(room.bytes("run.sh"), b"echo 2\n");
+    assert_eq!(mode("run.sh"), 0o755);
     assert_eq!(room.names(), ["link.sh", "ro.txt", "run.sh"]);
 }
 

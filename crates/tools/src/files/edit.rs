@@ -238,6 +238,14 @@ fn not_found(given: &str, content: &Content, old: &str) -> String {
             " ({note}; only ASCII text can be found in it, so leave other characters out of old)"
         ));
     }
+    let is_numbered = |line: &str| {
+        line.split_once('\t')
+            .is_some_and(|(number, _)| number.parse::<i64>().is_ok())
+    };
+    if old.lines().all(is_numbered) {
+        words.push_str(": old has line numbers in it, which are not part of the file");
+        return words;
+    }
     match nearest::nearest(body, old, content.encoding) {
         Some(near) => words.push_str(&format!("; {near}")),
         None => words.push_str("; nothing in it is like that; read the file again"),

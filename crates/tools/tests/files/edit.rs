@@ -127,6 +127,11 @@ async fn what_is_not_there_is_answered_with_what_is_near() {
         "old does not occur in f.rs; the nearest is at line 3:\n3\tfn main() {\nline 3 differs: in \
          its text"
     );
+    assert_eq!(
+        room.no_edit("f.rs", "3\tfn main() {\n4\t\tlet words = read();", "x")
+            .await,
+        "old does not occur in f.rs: old has line numbers in it, which are not part of the file"
+    );
     room.put("f", b"caf\xe9\n");
     assert_eq!(
         room.no_edit("f", "café", "x").await,

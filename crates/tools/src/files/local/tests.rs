@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use rustix::fs::{FlockOperation, flock};
+
 use super::*;
 
 fn names(folder: &Path) -> Vec<String> {

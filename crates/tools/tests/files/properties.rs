@@ -44,6 +44,19 @@ fn words() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..6).prop_map(|pieces| pieces.concat())
 }
 
+fn text_of_lines() -> impl Strategy<Value = String> {
+    let line = prop::sample::select(vec![
+        "a", "b", "c", "", "-", "+", " ", "-- ", "++ b", "@@", "\\",
+    ]);
+    (prop::collection::vec(line, 0..12), any::<bool>()).prop_map(|(lines, has_end)| {
+        let mut text = lines.join("\n");
+        if has_end && !text.is_empty() {
+            text.push('\n');
+        }
+        text
+    })
+}
+
 struct Machine {
     memory: Arc<Memory>,
     room: Room,
@@ -296,6 +309,42 @@ proptest! {
                 prop_assert!(count(&changed) <= count(&whole) + added.len());
                 prop_assert!(count(&changed) + (last - first) >= count(&whole));
             }
+        }
+    }
+
+    #[test]
+    fn a_difference_leads_from_one_text_to_the_other(
+        old in text_of_lines(),
+        new in text_of_lines(),
+        around in 0..4_usize,
+        crlf in any::<bool>(),
+    ) {
+        prop_assume!(old != new);
+        let (old, new) = if crlf {
+            (old.replace('\n', "\r\n"), new.replace('\n', "\r\n"))
+        } else {
+            (old, new)
+        };
+        let patch = similar::TextDiff::from_lines(&old, &new)
+            .unified_diff()
+            .context_radius(around)
+            .header("a/f", "b/f")
+            .to_string();
+        let machine = Machine::new(old.as_bytes());
+        machine.call("apply_patch", json!({ "patch": patch })).unwrap();
+        prop_assert_eq!(String::from_utf8(machine.file()).unwrap(), new.clone(), "{}", patch);
+        // And so does the one that people are shown.
+        let (memory, room) = memory();
+        memory.put("/w/f", old.as_bytes());
+        machine.memory.put("/w/f", old.as_bytes());
+        let runtime = &machine.runtime;
+        runtime.block_on(room.call("read", json!({"path": "f"}))).unwrap();
+        let written = runtime.block_on(room.call("write", json!({"path": "f", "content": new})));
+        let details = written.unwrap().details;
+        let really = String::from_utf8(memory.bytes("/w/f").unwrap()).unwrap();
+        if let Some(details) = details.filter(|_| !crlf) {
+            machine.call("apply_patch", json!({ "patch": details })).unwrap();
+            prop_assert_eq!(String::from_utf8(machine.file()).unwrap(), really, "{}", details);
         }
     }
 

@@ -298,7 +298,7 @@ fn after_anchors<'h>(flat: &Flat, hunk: &'h Hunk) -> Result<Option<Vec<usize>>, 
 fn put_together(lines: &[&[u8]], placed: &[(Range<usize>, &Hunk)], loose: Vec<usize>) -> Applied {
     let mut new = Builder {
         body: Vec::with_capacity(lines.iter().map(|line| line.len()).sum()),
-        end: "\n",
+        end: None,
     };
     let (mut added, mut removed, mut next) = (0, 0, 0);
     let lacks_end = lines.last().is_some_and(|line| !line.ends_with(b"\n"));
@@ -342,14 +342,18 @@ fn put_together(lines: &[&[u8]], placed: &[(Range<usize>, &Hunk)], loose: Vec<us
 }
 
 /// How lines end near a line.
-fn usual_end(lines: &[&[u8]], near: usize) -> &'static str {
+fn usual_end(lines: &[&[u8]], near: usize) -> Option<&'static str> {
     let with_end = |line: &&&[u8]| line.ends_with(b"\n");
     let before = lines.get(..near).unwrap_or_default();
     let line = lines
         .get(near)
         .filter(with_end)
         .or_else(|| before.iter().rev().find(with_end));
-    if line.is_some_and(|line| line.ends_with(b"\r\n")) {
+    line.map(|line| end_of(line))
+}
+
+fn end_of(line: &[u8]) -> &'static str {
+    if line.ends_with(b"\r\n") {
         "\r\n"
     } else {
         "\n"
@@ -358,15 +362,16 @@ fn usual_end(lines: &[&[u8]], near: usize) -> &'static str {
 
 struct Builder {
     body: Vec<u8>,
-    /// What a new line ends with here.
-    end: &'static str,
+    /// What a new line ends with here, if there is another line to tell.
+    end: Option<&'static str>,
 }
 
 impl Builder {
     /// A line that comes after the last one of a file which lacks its end.
     fn close(&mut self) {
         if self.body.last().is_some_and(|last| *last != b'\n') {
-            self.body.extend_from_slice(self.end.as_bytes());
+            let end = self.end.unwrap_or("\n");
+            self.body.extend_from_slice(end.as_bytes());
         }
     }
 
@@ -377,10 +382,8 @@ impl Builder {
     }
 
     fn pass(&mut self, line: &[u8]) {
-        if line.ends_with(b"\r\n") {
-            self.end = "\r\n";
-        } else if line.ends_with(b"\n") {
-            self.end = "\n";
+        if line.ends_with(b"\n") {
+            self.end = Some(end_of(line));
         }
     }
 
@@ -388,11 +391,8 @@ impl Builder {
         self.close();
         self.body.extend_from_slice(row.text.as_bytes());
         if has_end {
-            let end = match (has_own_ends, row.has_cr) {
-                (false, _) => self.end,
-                (true, true) => "\r\n",
-                (true, false) => "\n",
-            };
+            let own = if row.has_cr { "\r\n" } else { "\n" };
+            let end = self.end.filter(|_| !has_own_ends).unwrap_or(own);
             self.body.extend_from_slice(end.as_bytes());
         }
     }

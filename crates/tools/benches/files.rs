@@ -102,6 +102,7 @@ fn files(criterion: &mut Criterion) {
             call(&edit, &json!({"path": "small", "old": old, "new": new}))
         });
     });
+    fs::write(folder.path().join("small"), &text).unwrap();
     let patch = fresh(tool(ApplyPatch::new(ops.clone())));
     let mut is_odd = false;
     criterion.bench_function("patch of 1 MB", |bencher| {
@@ -112,6 +113,7 @@ fn files(criterion: &mut Criterion) {
             call(&patch, &json!({ "patch": text }))
         });
     });
+    fs::write(folder.path().join("small"), &text).unwrap();
     let wrong = json!({"path": "small", "old": format!("{line}0\nx"), "new": "y"});
     let wrong = JsonObject::parse(&wrong.to_string()).unwrap();
     criterion.bench_function("edit of 1 MB that finds nothing", |bencher| {

@@ -10,7 +10,7 @@ use tooloop_policy::Access;
 use tooloop_tool::{Scope, Tool, ToolContext, ToolError, ToolOutput};
 
 use super::call::{Call, Files, WHOLE, failed, length};
-use super::content::Content;
+use super::content::{Content, MOST};
 use super::matching::{EndsNear, Matches, exact, loose};
 use super::text::{counted, with_crlf};
 use super::{diff, nearest};
@@ -122,6 +122,9 @@ fn edit(call: &Call, input: &EditInput) -> Result<ToolOutput, ToolError> {
         ));
     }
     content.takes(given, &input.new)?;
+    if length(input.new.as_bytes()).saturating_mul(matches.places.len() as u64) > MOST {
+        return failed(format!("{given} would become too large"));
+    }
     let new_body = replaced(body, &matches, input, is_loose);
     if new_body == body {
         return failed("the file holds that already: there is nothing to do");

@@ -99,6 +99,15 @@ async fn overlapping_matches_are_several() {
 }
 
 #[tokio::test]
+async fn a_file_does_not_grow_without_bounds() {
+    let room = Room::new();
+    room.put("f", "x".repeat(1 << 20));
+    let input = json!({"path": "f", "old": "x", "new": "y".repeat(1000), "all": true});
+    assert_eq!(room.fail("edit", input).await, "f would become too large");
+    assert_eq!(room.bytes("f"), "x".repeat(1 << 20).as_bytes());
+}
+
+#[tokio::test]
 async fn what_is_not_there_is_answered_with_what_is_near() {
     let room = Room::new();
     room.put(

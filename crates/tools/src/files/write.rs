@@ -31,7 +31,8 @@ pub struct WriteInput {
 }
 
 impl Write {
-    /// A tool that writes files of this machine.
+    /// A tool that writes files of this machine. What was read it knows from the tools of its
+    /// session ([`Tool::for_session`]): outside of one it replaces only what it wrote itself.
     #[must_use]
     pub fn new(ops: Arc<dyn Ops>) -> Self {
         Self {

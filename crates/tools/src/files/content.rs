@@ -11,7 +11,7 @@ use super::seen::{Fingerprint, View};
 use super::text::{self, Encoding};
 
 /// The largest file that is changed.
-const MOST: u64 = 100 << 20;
+pub(crate) const MOST: u64 = 100 << 20;
 
 /// A file as it was found.
 pub(crate) struct Content {

@@ -10,7 +10,7 @@ use tooloop_policy::Access;
 use tooloop_tool::{Scope, Tool, ToolContext, ToolError, ToolOutput};
 
 use super::call::{Call, Files, WHOLE, failed, length};
-use super::content::Content;
+use super::content::{Content, MOST};
 use super::matching::{EndsNear, Matches, exact, loose};
 use super::text::{counted, with_crlf};
 use super::{diff, nearest};
@@ -122,6 +122,9 @@ fn edit(call: &Call, input: &EditInput) -> Result<ToolOutput, ToolError> {
         ));
     }
     content.takes(given, &input.new)?;
+    if length(input.new.as_bytes()).saturating_mul(matches.places.len() as u64) > MOST {
+        return failed(format!("{given} would become too large"));
+    }
     let new_body = replaced(body, &matches, input, is_loose);
     if new_body == body {
         return failed("the file holds that already: there is nothing to do");
@@ -187,6 +190,14 @@ fn replaced(body: &[u8], matches: &Matches, input: &EditInput, is_loose: bool) -
             Some(crlf) if ends.at(place) == "\r\n" => crlf,
             _ => flat.as_ref(),
         };
+        // The file has no line end here that could have been taken away.
+        let is_short = is_loose && place.end == body.len() && !body.ends_with(b"\n");
+        let new = match new.strip_suffix('\n') {
+            Some(line) if is_short && input.old.ends_with('\n') => {
+                line.strip_suffix('\r').unwrap_or(line)
+            }
+            _ => new,
+        };
         new_body.extend_from_slice(new.as_bytes());
         done = place.end;
     }
@@ -229,6 +240,14 @@ fn not_found(given: &str, content: &Content, old: &str) -> String {
         words.push_str(&format!(
             " ({note}; only ASCII text can be found in it, so leave other characters out of old)"
         ));
+    }
+    let is_numbered = |line: &str| {
+        line.split_once('\t')
+            .is_some_and(|(number, _)| number.parse::<i64>().is_ok())
+    };
+    if old.lines().all(is_numbered) {
+        words.push_str(": old has line numbers in it, which are not part of the file");
+        return words;
     }
     match nearest::nearest(body, old, content.encoding) {
         Some(near) => words.push_str(&format!("; {near}")),

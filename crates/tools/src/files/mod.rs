@@ -24,6 +24,7 @@ mod patch;
 mod plan;
 mod read;
 mod seen;
+mod staged;
 mod text;
 mod write;
 

@@ -9,8 +9,11 @@ use super::content::Content;
 use super::listing;
 use super::patch::place::{NoPlace, apply};
 use super::patch::{Change, Hunk, Section, Sign};
-use super::text::{Encoding, UTF8_MARK, counted};
+use super::text::{Encoding, UTF8_MARK, counted, size};
 use super::{diff, nearest};
+
+/// How many bytes of files are held at once.
+const MOST: usize = 256 << 20;
 
 /// A change to a file, ready to be made.
 pub(crate) struct Step {
@@ -38,6 +41,7 @@ pub(crate) enum Kind {
 pub(crate) fn plan(call: &Call, sections: Vec<Section>) -> Result<Vec<Step>, ToolError> {
     let mut steps = Vec::new();
     let mut paths: Vec<PathBuf> = Vec::new();
+    let mut held = 0;
     for section in combined(call, sections)? {
         call.check()?;
         let step = match section.change {
@@ -45,6 +49,19 @@ pub(crate) fn plan(call: &Call, sections: Vec<Section>) -> Result<Vec<Step>, Too
             Change::Delete(hunks) => delete(call, section.path, &hunks)?,
             Change::Update { to, hunks } => update(call, section.path, to, &hunks)?,
         };
+        held += match &step.kind {
+            Kind::Add(bytes) => bytes.len(),
+            Kind::Update { old, new, .. } => old.body.len() + new.as_ref().map_or(0, Vec::len),
+            Kind::Delete(old) => old.body.len(),
+        };
+        if held > MOST {
+            return failed(format!(
+                "the files of this patch are too large together, from {} on: more than {}; make \
+                 several patches of it",
+                step.given,
+                size(MOST as u64)
+            ));
+        }
         // Links may lead two paths to one file.
         let mut touched = vec![step.path.clone()];
         if let Kind::Update { to, .. } = &step.kind {

@@ -34,11 +34,19 @@ pub struct ReadInput {
     /// File or folder.
     pub path: String,
     /// First line, from 1; -20: the last 20 lines.
-    #[serde(default, deserialize_with = "number::lenient")]
+    #[serde(
+        default,
+        deserialize_with = "number::lenient",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(schema_with = "number::schema")]
     pub offset: Option<i64>,
     /// How many lines.
-    #[serde(default, deserialize_with = "number::lenient")]
+    #[serde(
+        default,
+        deserialize_with = "number::lenient",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(schema_with = "number::schema")]
     pub limit: Option<i64>,
 }

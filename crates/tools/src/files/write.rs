@@ -31,7 +31,8 @@ pub struct WriteInput {
 }
 
 impl Write {
-    /// A tool that writes files of this machine.
+    /// A tool that writes files of this machine. What was read it knows from the tools of its
+    /// session ([`Tool::for_session`]): outside of one it replaces only what it wrote itself.
     #[must_use]
     pub fn new(ops: Arc<dyn Ops>) -> Self {
         Self {
@@ -88,7 +89,7 @@ fn create(call: &Call, given: &str, content: &str) -> Result<ToolOutput, ToolErr
     }
     Ok(ToolOutput {
         details: diff::unified(given, b"", bytes, Encoding::Utf8),
-        ..ToolOutput::text(format!("created {given} ({})", measure(bytes)))
+        ..ToolOutput::text(format!("created {given} ({})", measure(content, bytes)))
     })
 }
 
@@ -140,7 +141,7 @@ fn replace(
         Ok(real_path) => call.seen.wrote(real_path, Fingerprint::of(&new)),
         Err(error) => return failed(format!("cannot replace {given}: {}", words(&error))),
     }
-    let mut text = format!("replaced {given} ({}", measure(&new));
+    let mut text = format!("replaced {given} ({}", measure(content, &new));
     for note in notes {
         text.push_str("; ");
         text.push_str(note);
@@ -152,8 +153,8 @@ fn replace(
     })
 }
 
-fn measure(bytes: &[u8]) -> String {
-    let lines = counted(text::count_lines(bytes), "line");
+fn measure(content: &str, bytes: &[u8]) -> String {
+    let lines = counted(text::count_lines(content.as_bytes()), "line");
     format!("{lines}, {}", counted(bytes.len(), "byte"))
 }
 

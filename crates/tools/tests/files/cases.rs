@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use serde_json::json;
 use tooloop_policy::{AccessEffect, Touch};
 
-use crate::room::Room;
+use crate::room::{Room, local};
 
 #[tokio::test]
 async fn a_file_is_read_with_numbers_and_in_parts() {
@@ -143,6 +143,19 @@ async fn modes_and_links_stay() {
             .await,
         format!("cannot delete ro.txt: {protected}; all is put back, nothing is changed")
     );
+    // What was done before that is taken back, with the folders that were made.
+    let error = room
+        .no_patch(
+            "*** Begin Patch\n*** Add File: deep/er/new\n+1\n*** Update File: run.sh\n*** Move to: \
+             other/run.sh\n-echo 2\n+echo 3\n*** Delete File: ro.txt\n*** End Patch\n",
+        )
+        .await;
+    assert_eq!(
+        error,
+        format!("cannot delete ro.txt: {protected}; all is put back, nothing is changed")
+    );
+    assert_eq!(room.bytes("run.sh"), b"echo 2\n");
+    assert_eq!(mode("run.sh"), 0o755);
     assert_eq!(room.names(), ["link.sh", "ro.txt", "run.sh"]);
 }
 
@@ -210,4 +223,39 @@ async fn access_is_stated() {
         access("edit", json!({"path": "/a", "old": "a", "new": "b"})),
         (AccessEffect::Effectful, vec![read("/a"), write("/a")])
     );
+}
+
+#[tokio::test]
+async fn links_lead_to_one_file_in_one_session() {
+    // C31, the part that is not the gate's
+    let room = Room::new();
+    fs::create_dir(room.path("sub")).unwrap();
+    symlink("sub", room.path("in")).unwrap();
+    room.write("in/ok.txt", "1\n").await;
+    assert_eq!(room.bytes("sub/ok.txt"), b"1\n");
+    // What was seen by one path is seen by the other, and not in another session.
+    room.write("sub/ok.txt", "2\n").await;
+    let other = Room::on(local(), &room.workspace);
+    let write = json!({"path": "in/ok.txt", "content": "3\n"});
+    assert_eq!(
+        other.fail("write", write.clone()).await,
+        "in/ok.txt exists and you have not read it, so it is not replaced; read it first, or change \
+         a part of it with edit"
+    );
+    other.read("sub/ok.txt").await;
+    other.ok("write", write).await;
+    assert!(room.path("in").is_symlink());
+}
+
+#[tokio::test]
+async fn definitions_are_short() {
+    let room = Room::new();
+    let length: usize = ["read", "write", "edit", "apply_patch"]
+        .into_iter()
+        .map(|name| {
+            let definition = room.tool(name).definition();
+            definition.description.len() + definition.input_schema.get().len()
+        })
+        .sum();
+    assert!(length < 2100, "{length}");
 }

@@ -3,9 +3,17 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
+    clippy::indexing_slicing,
     reason = "shared test code may panic"
 )]
 
 mod cases;
+mod edit;
+mod kinds;
+mod machine;
+mod memory;
 mod patch;
+mod patch_errors;
+mod processes;
+mod properties;
 mod room;

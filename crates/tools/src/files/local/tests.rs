@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use rustix::fs::{FlockOperation, flock};
+
 use super::*;
 
 fn names(folder: &Path) -> Vec<String> {
@@ -109,4 +111,19 @@ fn a_listing_holds_the_first_names() {
     assert_eq!(listing.left_out, 1);
     assert_eq!(names(folder.path()), ["a", "b", "c", "d"]);
     assert_eq!(listing.entries.last().unwrap().name, "c");
+}
+
+#[test]
+fn an_owner_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a");
+    fs::write(&path, "1").unwrap();
+    // Only root can give files away.
+    if std::os::unix::fs::chown(&path, Some(4321), Some(1234)).is_ok() {
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o6755)).unwrap();
+        write(&path, b"2", WriteAs::Replacement).unwrap();
+        let metadata = fs::metadata(&path).unwrap();
+        assert_eq!((metadata.uid(), metadata.gid()), (4321, 1234));
+        assert_eq!(metadata.mode() & MODE_BITS, 0o6755);
+    }
 }

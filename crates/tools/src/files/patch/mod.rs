@@ -155,7 +155,13 @@ struct Source<'a>(Vec<&'a str>);
 impl<'a> Source<'a> {
     fn new(text: &'a str) -> Self {
         let text = text.strip_suffix('\n').unwrap_or(text);
-        Self(text.split('\n').collect())
+        let lines: Vec<&str> = text.split('\n').collect();
+        // A patch that has CRLF throughout got it on its way.
+        if lines.iter().all(|line| line.ends_with('\r')) {
+            let bare = |line: &&'a str| line.strip_suffix('\r').unwrap_or(line);
+            return Self(lines.iter().map(bare).collect());
+        }
+        Self(lines)
     }
 
     /// A line as it is.

@@ -1,5 +1,6 @@
 //! Finding the place of each hunk in a file, and putting the file together anew. Pure.
 
+use std::cell::LazyCell;
 use std::ops::Range;
 
 use memchr::memmem;
@@ -36,7 +37,7 @@ pub(crate) struct NoPlace {
 pub(crate) fn apply(body: &[u8], hunks: &[Hunk]) -> Result<Applied, NoPlace> {
     let lines: Vec<&[u8]> = body.split_inclusive(|byte| *byte == b'\n').collect();
     let exact = Flat::new(&lines, without_end);
-    let trimmed = Flat::new(&lines, trimmed);
+    let trimmed = LazyCell::new(|| Flat::new(&lines, trimmed));
     let mut placed: Vec<(Range<usize>, &Hunk)> = Vec::new();
     let mut loose = Vec::new();
     let mut done = 0;
@@ -138,13 +139,31 @@ impl Flat {
             .is_some_and(|rest| rest.starts_with(wanted))
     }
 
-    /// Lines with the words of an anchor, from `from` on.
-    fn anchors(&self, anchor: &str, from: usize) -> Vec<usize> {
+    /// The lines with the words of an anchor.
+    fn anchors(&self, anchor: &str) -> Vec<usize> {
         let anchor = anchor.trim().as_bytes();
-        (from..self.count())
+        (0..self.count())
             .filter(|number| self.line(*number).trim_ascii() == anchor)
-            .take(PLACES)
             .collect()
+    }
+
+    /// Where the wanted lines are: of each start the first place after it, and no more than tell
+    /// that there are several.
+    fn places(&self, wanted: &[u8], starts: impl Iterator<Item = usize>) -> Vec<usize> {
+        let mut places: Vec<usize> = Vec::new();
+        for start in starts {
+            if places.last().is_some_and(|last| start <= *last) {
+                continue;
+            }
+            match self.next(wanted, start) {
+                Some(place) => places.push(place),
+                None => break,
+            }
+            if places.len() == PLACES {
+                break;
+            }
+        }
+        places
     }
 }
 
@@ -175,9 +194,13 @@ fn find<'h>(
     };
     if count == 0 {
         return match (&after, hunk.at) {
-            (Some(after), _) => one(after, done)
-                .map(range)
-                .or_else(|several| fail(ambiguous("the anchor", &several), false)),
+            (Some(after), _) => {
+                let later: Vec<usize> = after.iter().copied().filter(|it| *it >= done).collect();
+                match if later.is_empty() { after } else { &later }.as_slice() {
+                    [only] => Ok(range(*only)),
+                    several => fail(ambiguous("the anchor", several), false),
+                }
+            }
             (None, Some(at)) if !hunk.is_at_end => {
                 if at <= flat.count() {
                     Ok(range(at))
@@ -210,46 +233,22 @@ fn find<'h>(
     {
         return Ok(range(start));
     }
-    let mut places: Vec<usize> = match after {
-        Some(after) => after
-            .into_iter()
-            .filter_map(|after| flat.next(&wanted, after))
-            .collect(),
-        None => {
-            let next = |from| flat.next(&wanted, from);
-            let first = std::iter::successors(next(0), |last| next(last + 1)).take(PLACES);
-            // Those after the hunk before this one decide, if there are several.
-            let later = std::iter::successors(next(done), |last| next(last + 1)).take(PLACES);
-            first.chain(later).collect()
-        }
+    // What comes after the hunk before this one decides, if there is anything.
+    let places = |from: usize| match &after {
+        Some(after) => flat.places(&wanted, after.iter().map(|after| *after.max(&from))),
+        None => flat.places(&wanted, from..flat.count()),
     };
-    places.sort_unstable();
-    places.dedup();
-    if places.is_empty() {
-        return fail(
+    let mut found = places(done);
+    if found.is_empty() {
+        found = places(0);
+    }
+    match found.as_slice() {
+        [] => fail(
             "its lines are not in the file as they are in the patch".into(),
             true,
-        );
-    }
-    one(&places, done)
-        .map(range)
-        .or_else(|several| fail(ambiguous("these lines", &several), false))
-}
-
-/// The only place, or the only one after what is done.
-fn one(places: &[usize], done: usize) -> Result<usize, Vec<usize>> {
-    if let [only] = places {
-        return Ok(*only);
-    }
-    let later: Vec<usize> = places
-        .iter()
-        .copied()
-        .filter(|place| *place >= done)
-        .collect();
-    match later.as_slice() {
-        [only] => Ok(*only),
-        [] => Err(places.to_vec()),
-        _ => Err(later),
+        ),
+        [only] => Ok(range(*only)),
+        several => fail(ambiguous("these lines", several), false),
     }
 }
 
@@ -274,31 +273,32 @@ fn ambiguous(what: &str, places: &[usize]) -> String {
 /// The lines after the last of a hunk's anchors, wherever they are; nothing if it has none. The
 /// anchor that is not there is the error.
 fn after_anchors<'h>(flat: &Flat, hunk: &'h Hunk) -> Result<Option<Vec<usize>>, &'h str> {
-    let mut from: Option<Vec<usize>> = None;
+    let mut after: Option<Vec<usize>> = None;
     for anchor in &hunk.anchors {
-        let lines = match &from {
-            None => flat.anchors(anchor, 0),
-            Some(from) => {
-                let mut lines: Vec<usize> = from
-                    .iter()
-                    .filter_map(|from| flat.anchors(anchor, *from).first().copied())
-                    .collect();
-                lines.dedup();
-                lines
-            }
+        let lines = flat.anchors(anchor);
+        let mut ends: Vec<usize> = match &after {
+            None => lines.iter().map(|line| line + 1).collect(),
+            Some(after) => after
+                .iter()
+                .filter_map(|start| {
+                    let next = lines.partition_point(|line| line < start);
+                    lines.get(next).map(|line| line + 1)
+                })
+                .collect(),
         };
-        if lines.is_empty() {
+        ends.dedup();
+        if ends.is_empty() {
             return Err(anchor);
         }
-        from = Some(lines.into_iter().map(|line| line + 1).collect());
+        after = Some(ends);
     }
-    Ok(from)
+    Ok(after)
 }
 
 fn put_together(lines: &[&[u8]], placed: &[(Range<usize>, &Hunk)], loose: Vec<usize>) -> Applied {
     let mut new = Builder {
         body: Vec::with_capacity(lines.iter().map(|line| line.len()).sum()),
-        end: "\n",
+        end: None,
     };
     let (mut added, mut removed, mut next) = (0, 0, 0);
     let lacks_end = lines.last().is_some_and(|line| !line.ends_with(b"\n"));
@@ -342,14 +342,18 @@ fn put_together(lines: &[&[u8]], placed: &[(Range<usize>, &Hunk)], loose: Vec<us
 }
 
 /// How lines end near a line.
-fn usual_end(lines: &[&[u8]], near: usize) -> &'static str {
+fn usual_end(lines: &[&[u8]], near: usize) -> Option<&'static str> {
     let with_end = |line: &&&[u8]| line.ends_with(b"\n");
     let before = lines.get(..near).unwrap_or_default();
     let line = lines
         .get(near)
         .filter(with_end)
         .or_else(|| before.iter().rev().find(with_end));
-    if line.is_some_and(|line| line.ends_with(b"\r\n")) {
+    line.map(|line| end_of(line))
+}
+
+fn end_of(line: &[u8]) -> &'static str {
+    if line.ends_with(b"\r\n") {
         "\r\n"
     } else {
         "\n"
@@ -358,15 +362,16 @@ fn usual_end(lines: &[&[u8]], near: usize) -> &'static str {
 
 struct Builder {
     body: Vec<u8>,
-    /// What a new line ends with here.
-    end: &'static str,
+    /// What a new line ends with here, if there is another line to tell.
+    end: Option<&'static str>,
 }
 
 impl Builder {
     /// A line that comes after the last one of a file which lacks its end.
     fn close(&mut self) {
         if self.body.last().is_some_and(|last| *last != b'\n') {
-            self.body.extend_from_slice(self.end.as_bytes());
+            let end = self.end.unwrap_or("\n");
+            self.body.extend_from_slice(end.as_bytes());
         }
     }
 
@@ -377,10 +382,8 @@ impl Builder {
     }
 
     fn pass(&mut self, line: &[u8]) {
-        if line.ends_with(b"\r\n") {
-            self.end = "\r\n";
-        } else if line.ends_with(b"\n") {
-            self.end = "\n";
+        if line.ends_with(b"\n") {
+            self.end = Some(end_of(line));
         }
     }
 
@@ -388,11 +391,8 @@ impl Builder {
         self.close();
         self.body.extend_from_slice(row.text.as_bytes());
         if has_end {
-            let end = match (has_own_ends, row.has_cr) {
-                (false, _) => self.end,
-                (true, true) => "\r\n",
-                (true, false) => "\n",
-            };
+            let own = if row.has_cr { "\r\n" } else { "\n" };
+            let end = self.end.filter(|_| !has_own_ends).unwrap_or(own);
             self.body.extend_from_slice(end.as_bytes());
         }
     }

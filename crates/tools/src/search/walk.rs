@@ -248,8 +248,22 @@ fn is_hidden(name: &OsStr) -> bool {
     name.as_encoded_bytes().first() == Some(&b'.')
 }
 
+/// The path of an entry below the folder of the walk. All begin with that folder letter by letter,
+/// so there is no need to compare part by part, which shows where there are many.
 fn below<'e>(entry: &'e DirEntry, folder: &Path) -> &'e Path {
-    entry.path().strip_prefix(folder).unwrap_or(entry.path())
+    let path = entry.path();
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt;
+        let rest = path
+            .as_os_str()
+            .as_bytes()
+            .strip_prefix(folder.as_os_str().as_bytes());
+        if let Some(rest) = rest {
+            return Path::new(OsStr::from_bytes(rest.strip_prefix(b"/").unwrap_or(rest)));
+        }
+    }
+    path.strip_prefix(folder).unwrap_or(path)
 }
 
 struct Builder<'w, V, M> {

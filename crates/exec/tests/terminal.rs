@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use support::{SOON, alive, assert_gone, await_alive, command, long_time};
 use tokio::time::timeout;
-use tooloop_exec::{End, Processes, StartError, Terminal, TerminalSize};
+use tooloop_exec::{End, Processes, Shell, StartError, Terminal, TerminalSize};
 
 const SIZE: TerminalSize = TerminalSize {
     rows: 24,
@@ -52,7 +52,10 @@ async fn a_command_has_a_terminal_and_a_session_of_its_own() {
     let text = "tty <&1; stty size; test -t 0 -a -t 1 -a -t 2; echo \"all $?\"; \
                 read fields </proc/self/stat; set -- $fields; echo \"$$ $1 $5 $6 $8\"; \
                 (: </dev/tty) && echo controlled; cd /tmp; echo end; exit 7";
-    let terminal = open(&processes, text).await;
+    // Not bash, which would take a terminal that it was not given.
+    let mut command = command(text, Path::new("/"));
+    command.shell = Shell::at("/bin/sh");
+    let terminal = processes.open_terminal(command, SIZE).await.unwrap();
     let seen = read_until(&terminal, "").await;
     let lines: Vec<&str> = seen.lines().collect();
     let [tty, size, all, numbers, controlled, end] = lines.as_slice() else {
@@ -155,11 +158,9 @@ async fn ending_takes_the_stubborn_and_the_cut_off() {
 async fn dropping_takes_all_also_after_the_exit() {
     let processes = Processes::new().unwrap();
     let [first, second] = [long_time(), long_time()];
-    let terminal = open(
-        &processes,
-        &format!("sleep {first} & sleep {first}; echo no"),
-    )
-    .await;
+    // The loss of the terminal alone would not end these.
+    let text = format!("trap '' HUP; sleep {first} & sleep {first}; echo no");
+    let terminal = open(&processes, &text).await;
     await_alive(&first, 2);
     drop(terminal);
     assert_gone(&first, SOON);

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tooloop_exec::{Command, Environment, Shell, TerminalSize};
 use tooloop_policy::Access;
@@ -32,6 +33,9 @@ const INPUT: usize = 64 * 1024;
 
 /// For how long a screen is waited for where the call does not say.
 const WAIT: Duration = Duration::from_secs(2);
+
+/// How long a call that was cancelled may still take.
+const PROMPT: Duration = Duration::from_millis(50);
 
 /// The largest sizes.
 const MAX_ROWS: u16 = 200;
@@ -182,7 +186,11 @@ impl Terminal {
             }
             TerminalAction::Stop => {
                 let live = self.find(input)?;
-                live.stop().await;
+                tokio::select! {
+                    () = live.stop() => {}
+                    // It goes on, and kills at its end.
+                    () = cancellation.cancelled() => return Err(ToolError::Cancelled),
+                }
                 (live, u64::MAX, WAIT)
             }
         };
@@ -192,8 +200,8 @@ impl Terminal {
             return Ok(show(&live, note.as_deref()));
         }
         if input.action == TerminalAction::Start {
-            // Nobody has been told of it.
-            live.stop().await;
+            // Nobody has been told of it. Should that take longer, it goes on, and kills at its end.
+            timeout(PROMPT, live.stop()).await.unwrap_or_default();
         }
         Err(ToolError::Cancelled)
     }

@@ -32,6 +32,9 @@ const NOBODY_THERE: [(&str, &str); 14] = [
     ("NO_COLOR", "1"),
 ];
 
+/// The size of another terminal than the command's own.
+const SIZE: [&str; 2] = ["LINES", "COLUMNS"];
+
 /// Which variables reach a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EnvironmentRules {
@@ -72,19 +75,40 @@ impl Environment {
         source: impl IntoIterator<Item = (OsString, OsString)>,
         rules: &EnvironmentRules,
     ) -> Self {
-        let is_listed =
-            |list: &[String], name: &OsStr| list.iter().any(|other| OsStr::new(other) == name);
+        let mut environment = Self::without_secrets(source, rules);
+        for (name, value) in NOBODY_THERE {
+            if !(is_listed(&rules.pass, name.as_ref()) && environment.get(name).is_some()) {
+                environment.set(name, value);
+            }
+        }
+        environment
+    }
+
+    /// An environment made fit for a command on a terminal, where somebody is there: the same is
+    /// withheld, but pagers, editors and prompts stay as they are.
+    #[must_use]
+    pub fn fit_terminal(
+        source: impl IntoIterator<Item = (OsString, OsString)>,
+        rules: &EnvironmentRules,
+    ) -> Self {
+        let mut environment = Self::without_secrets(source, rules);
+        for name in SIZE {
+            environment.remove(name);
+        }
+        environment.set("TERM", "xterm-256color");
+        environment
+    }
+
+    fn without_secrets(
+        source: impl IntoIterator<Item = (OsString, OsString)>,
+        rules: &EnvironmentRules,
+    ) -> Self {
         let mut environment = Self::empty();
         for (name, value) in source {
             if is_listed(&rules.pass, &name)
                 || !(is_listed(&rules.withhold, &name) || is_withheld(&name))
             {
                 environment.variables.push((name, value));
-            }
-        }
-        for (name, value) in NOBODY_THERE {
-            if !(is_listed(&rules.pass, name.as_ref()) && environment.get(name).is_some()) {
-                environment.set(name, value);
             }
         }
         environment
@@ -119,6 +143,10 @@ impl Environment {
             .iter()
             .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
+}
+
+fn is_listed(list: &[String], name: &OsStr) -> bool {
+    list.iter().any(|other| OsStr::new(other) == name)
 }
 
 fn is_withheld(name: &OsStr) -> bool {
@@ -163,6 +191,29 @@ mod tests {
             assert_eq!(passed.get(name), Some("kk".as_ref()), "{name}");
             assert_eq!(passed.get("FOO"), Some("bar".as_ref()));
         }
+    }
+
+    #[test]
+    fn somebody_is_at_a_terminal() {
+        let source = [
+            ("EDITOR", "vi"),
+            ("TERM", "dumb"),
+            ("COLUMNS", "200"),
+            ("A_TOKEN", "kk"),
+            ("MINE", "kk"),
+        ];
+        let rules = EnvironmentRules {
+            withhold: vec!["MINE".into()],
+            ..EnvironmentRules::default()
+        };
+        let source = source.map(|(name, value)| (name.into(), value.into()));
+        let environment = Environment::fit_terminal(source, &rules);
+        let all: Vec<_> = environment.iter().collect();
+        let expected = [("EDITOR", "vi"), ("TERM", "xterm-256color")];
+        assert_eq!(
+            all,
+            expected.map(|(name, value)| (OsStr::new(name), OsStr::new(value)))
+        );
     }
 
     #[test]

@@ -41,6 +41,7 @@ mod pump;
 mod running;
 mod shared;
 mod shell;
+mod terminal;
 mod tree;
 
 pub use command::{Command, Progress};
@@ -51,3 +52,4 @@ pub use platform::{hide_memory, own_process};
 pub use processes::Processes;
 pub use running::Running;
 pub use shell::Shell;
+pub use terminal::{Terminal, TerminalSize};

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
 
 use crate::keeper::{self, Request};
 use crate::output::Capture;
@@ -18,6 +19,7 @@ use crate::platform::{Image, MARK, Script, Stage, Strings, above_standard, direc
 use crate::running::{Parts, Running};
 use crate::shared::Shared;
 use crate::shell::{self, ORIGINAL_STARTUP};
+use crate::terminal::{self, Terminal, TerminalSize};
 use crate::{Command, Outcome, StartError, tree};
 
 /// How many commands may wait to be started before the next one waits to be queued.
@@ -40,6 +42,12 @@ pub(crate) struct Inner {
     pub(crate) shared: Arc<Shared>,
     requests: mpsc::Sender<Request>,
     keeper: Mutex<Keeper>,
+}
+
+/// Where a command prints.
+enum Output {
+    Pipe(OwnedFd),
+    Terminal(OwnedFd),
 }
 
 #[derive(Debug)]
@@ -91,37 +99,9 @@ impl Processes {
         let number = self.inner.shared.next_command();
         let (output, their_output) = pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from)?;
         rustix::io::ioctl_fionbio(&output, true).map_err(io::Error::from)?;
-        let their_output = above_standard(their_output)?;
-        let (image, directory) = self.image(&command, number, their_output)?;
-        let (answer, started) = oneshot::channel();
-        let request = Request {
-            image,
-            command: number,
-            leftovers: command.leftovers.clone(),
-            answer,
-        };
-        let gone = || io::Error::other("the thread that starts processes is gone");
+        let (image, directory) = self.image(&command, number, Output::Pipe(their_output))?;
         let begin = Instant::now();
-        self.inner
-            .requests
-            .send(request)
-            .await
-            .map_err(|_| gone())?;
-        self.inner.shared.wake();
-        let pid = started
-            .await
-            .map_err(|_| gone())?
-            .map_err(|(stage, source)| match stage {
-                Stage::Directory => StartError::Directory {
-                    path: command.directory.clone(),
-                    source,
-                },
-                Stage::Program => StartError::Shell {
-                    path: command.shell.path().into(),
-                    source,
-                },
-                Stage::Clone | Stage::Prepare => StartError::System(source),
-            })?;
+        let pid = self.launch(&command, number, image).await?;
         let name = format!("output-{}-{number}.txt", self.inner.shared.run);
         let capture = Capture::new(command.output.clone(), name);
         let parts = Parts {
@@ -136,12 +116,83 @@ impl Processes {
         Running::new(parts, command)
     }
 
+    /// Starts a command on a terminal of its own. Of the bounds of the command only `grace` and
+    /// `leftovers` mean anything here.
+    ///
+    /// # Errors
+    /// It could not be started.
+    pub async fn open_terminal(
+        &self,
+        mut command: Command,
+        size: TerminalSize,
+    ) -> Result<Terminal, StartError> {
+        self.inner.ensure_keeper()?;
+        let number = self.inner.shared.next_command();
+        let (ours, theirs) = terminal::open(size)?;
+        let ends = command
+            .leftovers
+            .as_ref()
+            .map_or_else(CancellationToken::new, CancellationToken::child_token);
+        command.leftovers = Some(ends.clone());
+        let (image, _) = self.image(&command, number, Output::Terminal(theirs))?;
+        let pid = self.launch(&command, number, image).await?;
+        Terminal::new(
+            Arc::clone(&self.inner),
+            pid,
+            number,
+            ours,
+            command.grace,
+            ends,
+        )
+    }
+
+    async fn launch(
+        &self,
+        command: &Command,
+        number: u64,
+        image: Image,
+    ) -> Result<i32, StartError> {
+        let (answer, started) = oneshot::channel();
+        let request = Request {
+            image,
+            command: number,
+            leftovers: command.leftovers.clone(),
+            answer,
+        };
+        let gone = || io::Error::other("the thread that starts processes is gone");
+        self.inner
+            .requests
+            .send(request)
+            .await
+            .map_err(|_| gone())?;
+        self.inner.shared.wake();
+        started
+            .await
+            .map_err(|_| gone())?
+            .map_err(|(stage, source)| match stage {
+                Stage::Directory => StartError::Directory {
+                    path: command.directory.clone(),
+                    source,
+                },
+                Stage::Program => StartError::Shell {
+                    path: command.shell.path().into(),
+                    source,
+                },
+                Stage::Clone | Stage::Prepare => StartError::System(source),
+            })
+    }
+
     fn image(
         &self,
         command: &Command,
         number: u64,
-        output: OwnedFd,
+        output: Output,
     ) -> Result<(Image, Option<OwnedFd>), StartError> {
+        let (output, is_terminal) = match output {
+            Output::Pipe(output) => (output, false),
+            Output::Terminal(output) => (output, true),
+        };
+        let output = above_standard(output)?;
         let numbers = command.shell.descriptors();
         // In rising order of their numbers.
         let mut extra = Vec::new();
@@ -155,7 +206,7 @@ impl Processes {
         let own_startup = command.environment.get("BASH_ENV");
         let mut startup = None;
         let mut directory = None;
-        if shell::may_change_directory(&command.text) || own_startup.is_some() {
+        if !is_terminal && (shell::may_change_directory(&command.text) || own_startup.is_some()) {
             // Without descriptors to spare the directory is not told; the command runs.
             if let Ok((ours, theirs)) = directory_script() {
                 startup = command
@@ -209,6 +260,7 @@ impl Processes {
             environment,
             directory: string(command.directory.as_os_str())?,
             output,
+            is_terminal,
             extra,
             oom_score: self
                 .inner

@@ -236,7 +236,7 @@ async fn joined(handle: &mut Option<JoinHandle<()>>) {
     }
 }
 
-fn end_of(status: Option<WaitStatus>) -> End {
+pub(crate) fn end_of(status: Option<WaitStatus>) -> End {
     let Some(status) = status else {
         return End::Unknown;
     };
@@ -267,14 +267,14 @@ fn describe(process: &Process) -> Leftover {
 
 /// How the exit of a shell is noticed.
 #[derive(Debug)]
-enum Exit {
+pub(crate) enum Exit {
     Descriptor(AsyncFd<OwnedFd>),
     /// Kernels before 5.3 have no descriptors for processes.
     Signal(unix::Signal),
 }
 
 impl Exit {
-    fn watch(pid: i32) -> io::Result<Self> {
+    pub(crate) fn watch(pid: i32) -> io::Result<Self> {
         let opened = Pid::from_raw(pid).map(|pid| pidfd_open(pid, PidfdFlags::NONBLOCK));
         match opened {
             Some(Ok(descriptor)) => Ok(Self::Descriptor(readable(descriptor)?)),
@@ -283,7 +283,7 @@ impl Exit {
     }
 
     /// Waits for the exit and reaps; `None` if someone else has.
-    async fn wait(&mut self, pid: i32) -> Option<WaitStatus> {
+    pub(crate) async fn wait(&mut self, pid: i32) -> Option<WaitStatus> {
         loop {
             match self {
                 Self::Descriptor(descriptor) => {

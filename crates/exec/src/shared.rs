@@ -151,6 +151,11 @@ impl Shared {
         }
     }
 
+    /// Whether a session is known and has not been seen to be empty.
+    pub(crate) fn knows(&self, session: i32) -> bool {
+        self.state().sessions.contains_key(&session)
+    }
+
     /// Whether nothing is known to be left. Without being told of orphans one cannot know.
     pub(crate) fn is_clean(&self) -> bool {
         self.adopt(None);

@@ -12,12 +12,13 @@ use std::process::{Child, ChildStdout, Stdio};
 use support::{
     SOON, alive, assert_gone, await_alive, await_true, command, guardians_of, long_time,
 };
-use tooloop_exec::{Processes, own_process};
+use tooloop_exec::{Processes, TerminalSize, own_process};
 
 /// What the harness runs, by the name of the test that watches.
 const TEXT: &str = "TOOLOOP_EXEC_TEST_TEXT";
 const OWNS: &str = "TOOLOOP_EXEC_TEST_OWNS";
 const ENDS: &str = "TOOLOOP_EXEC_TEST_ENDS";
+const TERMINAL: &str = "TOOLOOP_EXEC_TEST_TERMINAL";
 
 /// Not a test of its own: with the variable set, it is the harness that the others kill.
 #[test]
@@ -48,6 +49,15 @@ fn harness() {
         let second = text.replace("TIME", "TIME2").replace("WAIT", "sleep TIME3");
         let second = second.replace("TIME", &std::env::var("TIME").unwrap());
         println!("at work");
+        let on_terminal = command(&second, Path::new("/"));
+        if std::env::var_os(TERMINAL).is_some() {
+            let size = TerminalSize {
+                rows: 24,
+                columns: 80,
+            };
+            let terminal = processes.open_terminal(on_terminal, size).await.unwrap();
+            terminal.exited().await;
+        }
         processes
             .run(command(&second, Path::new("/")))
             .await
@@ -116,6 +126,15 @@ fn killed_harness_takes_those_in_other_sessions() {
         "setsid sleep TIME & (setsid setsid sleep TIME0 &) ; WAIT",
         5,
         &[],
+    );
+}
+
+#[test]
+fn killed_harness_takes_what_is_on_a_terminal() {
+    kill_harness(
+        "(trap '' TERM HUP INT; sleep TIME; sleep TIME) & setsid sleep TIME0 & WAIT",
+        5,
+        &[TERMINAL],
     );
 }
 

@@ -45,8 +45,8 @@ pub enum Touch {
     Write(PathBuf),
     /// A host that is talked to.
     Host(String),
-    /// Text for a program that runs already. What the program makes of it nobody can prove, so it
-    /// is never taken for read-only, and only a rule that covers the tool or the shell whole allows
+    /// Text for a program on a terminal. What the program makes of it nobody can prove, so it is
+    /// never taken for read-only, and only a rule that covers the tool or the shell whole allows
     /// it; a rule that denies or asks looks at it as at a shell line.
     Input(String),
 }
@@ -148,7 +148,7 @@ impl Access {
         self
     }
 
-    /// Adds text for a program that runs already.
+    /// Adds text for a program on a terminal.
     #[must_use]
     pub fn typing(mut self, text: impl Into<String>) -> Self {
         self.touches.push(Touch::Input(text.into()));

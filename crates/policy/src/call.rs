@@ -199,7 +199,7 @@ impl<'a> Call<'a> {
             && !rules.iter().any(covers_shell)
         {
             return Some(format!(
-                "typing `{}` into a program is not covered by an allow rule for all of `{}`",
+                "`{}` on a terminal is not covered by an allow rule for all of `{}`",
                 shown(input.text),
                 shown(self.tool)
             ));

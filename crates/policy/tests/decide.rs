@@ -697,7 +697,7 @@ fn what_is_typed_into_a_program_is_never_proven() {
     );
     assert_eq!(
         Policy::default().decide("terminal", &access).reason(),
-        Some("typing `ls` into a program is not covered by an allow rule for all of `terminal`")
+        Some("`ls` on a terminal is not covered by an allow rule for all of `terminal`")
     );
 }
 

@@ -9,6 +9,7 @@ mod jobs;
 mod millis;
 mod ops;
 mod search;
+mod terminal;
 
 pub use bash::{Bash, BashInput, BashSettings};
 pub use files::{
@@ -19,3 +20,4 @@ pub use jobs::{JobOutput, JobOutputInput, JobSettings, JobStop, JobStopInput};
 pub use millis::{TimeLimit, Wait};
 pub use ops::{LocalOps, Ops, OpsFuture};
 pub use search::{Count, Glob, GlobInput, Grep, GrepInput, GrepMode, SearchSettings};
+pub use terminal::{Terminal, TerminalAction, TerminalInput, TerminalSettings};

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
-use tooloop_exec::{Command, Outcome, Processes, StartError};
+use tooloop_exec::{Command, Outcome, Processes, StartError, Terminal, TerminalSize};
 
 use crate::files::local;
 use crate::files::{Listing, OpenFile, WriteAs};
@@ -61,6 +61,23 @@ pub trait Ops: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// `NotADirectory` if it is none.
     fn list(&self, folder: &Path, most: usize) -> io::Result<Listing>;
+
+    /// Starts a command on a terminal of its own. A machine that has none need not say so.
+    fn open_terminal(
+        &self,
+        command: Command,
+        size: TerminalSize,
+    ) -> OpsFuture<'_, Result<Terminal, StartError>> {
+        drop(command);
+        let _ = size;
+        Box::pin(async {
+            let why = "this machine has no terminals";
+            Err(StartError::System(io::Error::new(
+                io::ErrorKind::Unsupported,
+                why,
+            )))
+        })
+    }
 }
 
 /// This machine.
@@ -100,5 +117,13 @@ impl Ops for LocalOps {
 
     fn list(&self, folder: &Path, most: usize) -> io::Result<Listing> {
         local::list(folder, most)
+    }
+
+    fn open_terminal(
+        &self,
+        command: Command,
+        size: TerminalSize,
+    ) -> OpsFuture<'_, Result<Terminal, StartError>> {
+        Box::pin(self.processes.open_terminal(command, size))
     }
 }

@@ -675,6 +675,11 @@ async fn a_job_that_waits_for_an_answer_is_told_of() {
     }
     go("d").await;
     room.look_until("job_1", "Four?").await;
+    // As long as another one takes to be told of, which asked later.
+    fifo(&room.workspace.join("f"));
+    room.start("printf 'Other? '; read x <f").await.unwrap();
+    let notice = room.notice().await;
+    assert!(notice.starts_with("(background job job_2"), "{notice}");
     go("e").await;
     assert!(room.notice().await.contains("job_1 ended: exit status 5"));
 }

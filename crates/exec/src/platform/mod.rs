@@ -7,7 +7,7 @@ mod spawn;
 mod table;
 
 pub(crate) use guardian::{Guardian, Note};
-pub(crate) use own::{is_subreaper, random_id, readable};
+pub(crate) use own::{is_subreaper, random_id, readable, watched};
 pub(crate) use spawn::{Image, Script, Spawner, Stage, Strings, above_standard, directory_script};
 pub(crate) use table::{
     MARK, Process, children_of_self, command_line, kill, oom_score, processes, read_process,

@@ -39,8 +39,13 @@ pub(crate) fn is_subreaper() -> bool {
 
 /// Has the runtime tell when a descriptor can be read.
 pub(crate) fn readable(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    watched(descriptor, Interest::READABLE)
+}
+
+/// Has the runtime tell when a descriptor is ready.
+pub(crate) fn watched(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an owned descriptor is open, and stays the same one until it is dropped.
-    Ok(unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?)
+    Ok(unsafe { AsyncFd::register_with_interest(descriptor, interest) }?)
 }
 
 /// Sixteen hexadecimal digits that no other run has.

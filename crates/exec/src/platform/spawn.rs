@@ -60,6 +60,8 @@ pub(crate) struct Image {
     pub(crate) directory: CString,
     /// Takes standard output and standard error.
     pub(crate) output: OwnedFd,
+    /// The output is a terminal: it becomes the one that controls the child, and its input too.
+    pub(crate) is_terminal: bool,
     /// Descriptors to be had by the child under these numbers, in rising order.
     pub(crate) extra: Vec<(RawFd, OwnedFd)>,
     /// How ready the kernel is to be to end the child when memory runs out.
@@ -90,6 +92,7 @@ struct Plan<'a> {
     parent: libc::pid_t,
     null: RawFd,
     output: RawFd,
+    is_terminal: bool,
     extra: &'a [(RawFd, RawFd)],
     directory: &'a CStr,
     program: &'a CStr,
@@ -121,6 +124,7 @@ impl Spawner {
             parent: std::process::id().cast_signed(),
             null: self.null.as_raw_fd(),
             output: image.output.as_raw_fd(),
+            is_terminal: image.is_terminal,
             extra: &extra,
             directory: &image.directory,
             program: &image.program,
@@ -234,10 +238,18 @@ fn become_program(plan: &mut Plan<'_>) -> (Stage, c_int) {
                 libc::close(file);
             }
         }
-        if libc::dup2(plan.null, 0) < 0
+        let input = if plan.is_terminal {
+            plan.output
+        } else {
+            plan.null
+        };
+        if libc::dup2(input, 0) < 0
             || libc::dup2(plan.output, 1) < 0
             || libc::dup2(plan.output, 2) < 0
         {
+            return (Stage::Prepare, errno());
+        }
+        if plan.is_terminal && libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
             return (Stage::Prepare, errno());
         }
         let mut kept: c_uint = 3;

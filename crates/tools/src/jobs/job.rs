@@ -268,3 +268,61 @@ fn last_lines(output: &Output) -> String {
         _ => lines.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tooloop_tool::Background;
+
+    use super::*;
+
+    fn job(background: &Background) -> Job {
+        let (_, newest) = watch::channel(Progress::default());
+        Job::new(
+            background.begin("job_1: make"),
+            Parts {
+                id: "job_1".into(),
+                title: "make".into(),
+                path: "/job_1.txt".into(),
+                newest,
+                leftovers: CancellationToken::new(),
+            },
+        )
+    }
+
+    fn end(job: &Job) {
+        job.finish(&Err(StartError::Nul));
+    }
+
+    #[test]
+    fn one_lock_settles_who_tells_of_the_end() {
+        // Looks that begin before the end, how many of them tell, and notices.
+        for (looks, tells, notices) in [(0, 0, 1), (1, 1, 0), (1, 0, 1), (3, 0, 1), (3, 2, 0)] {
+            let background = Background::default();
+            let job = job(&background);
+            let begun: Vec<Look<'_>> = (0..looks).map(|_| job.look()).collect();
+            end(&job);
+            let told = begun.iter().take(tells).filter(|look| look.told()).count();
+            assert_eq!(told, tells.min(1), "{looks} {tells}");
+            let early = background.try_notice();
+            assert_eq!(early.is_some(), looks == 0, "{looks} {tells}");
+            drop(begun);
+            let late = background.try_notice();
+            let given = [early, late].into_iter().flatten().count();
+            assert_eq!(given, notices, "{looks} {tells}");
+            assert!(background.under_way().is_empty());
+            assert!(!job.look().told());
+            assert_eq!(background.try_notice(), None);
+        }
+    }
+
+    #[test]
+    fn what_nobody_knows_of_ends_without_a_word() {
+        let background = Background::default();
+        let job = job(&background);
+        job.withdraw();
+        assert!(job.cancellation.is_cancelled());
+        end(&job);
+        assert_eq!(background.try_notice(), None);
+        assert!(background.under_way().is_empty());
+    }
+}

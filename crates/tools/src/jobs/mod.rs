@@ -250,7 +250,7 @@ impl Drop for Starting<'_> {
 }
 
 /// The first line of a text, shortened, without control characters.
-fn short(text: &str) -> String {
+pub(crate) fn short(text: &str) -> String {
     let line = text.trim().lines().next().unwrap_or_default();
     let clean = |c: char| if c.is_control() { ' ' } else { c };
     let mut title: String = line.chars().take(TITLE).map(clean).collect();

@@ -16,7 +16,7 @@ pub struct Judgement {
     /// Whether it may run.
     pub verdict: Verdict,
     /// What it would do: a read-only call may run beside others and before the message is
-    /// complete.
+    /// complete, any other runs alone and in order.
     pub effect: AccessEffect,
 }
 

@@ -14,10 +14,24 @@ use crate::shell;
 pub enum AccessEffect {
     /// Changes nothing; may be run early, thrown away, or run again.
     ReadOnly,
+    /// Changes what the session itself keeps, such as its plan, and nothing outside of it. Nobody
+    /// need be asked; it runs once, in its place, and never early.
+    Session,
     /// Changes something, and running it twice leaves what running it once leaves.
     Idempotent,
     /// Changes something each time it runs.
     Effectful,
+}
+
+impl AccessEffect {
+    /// Tells whether something outside of the session is changed.
+    #[must_use]
+    pub const fn reaches_outside(self) -> bool {
+        match self {
+            Self::ReadOnly | Self::Session => false,
+            Self::Idempotent | Self::Effectful => true,
+        }
+    }
 }
 
 /// One thing that a call would touch.
@@ -42,6 +56,7 @@ pub enum Touch {
 /// assert_eq!(Access::read_only().writing("src/lib.rs").effect, AccessEffect::Effectful);
 /// assert_eq!(Access::command("ls | wc -l").effect, AccessEffect::ReadOnly);
 /// assert_eq!(Access::command("ls > list").effect, AccessEffect::Effectful);
+/// assert_eq!(Access::command("ls").changing_session().effect, AccessEffect::Session);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
@@ -57,6 +72,15 @@ impl Access {
     pub const fn read_only() -> Self {
         Self {
             effect: AccessEffect::ReadOnly,
+            touches: Vec::new(),
+        }
+    }
+
+    /// States a call that changes the session's own state and nothing outside of it.
+    #[must_use]
+    pub const fn session() -> Self {
+        Self {
+            effect: AccessEffect::Session,
             touches: Vec::new(),
         }
     }
@@ -101,11 +125,20 @@ impl Access {
         self
     }
 
-    /// Adds a path that is written; an access that claimed to be read-only becomes effectful.
+    /// Adds that the session's own state is changed: a call that was read-only runs in its place
+    /// then, and is judged as before.
+    #[must_use]
+    pub fn changing_session(mut self) -> Self {
+        self.effect = self.effect.max(AccessEffect::Session);
+        self
+    }
+
+    /// Adds a path that is written; an access that claimed to change nothing outside of the session
+    /// becomes effectful.
     #[must_use]
     pub fn writing(mut self, path: impl Into<PathBuf>) -> Self {
         self.touches.push(Touch::Write(path.into()));
-        if self.effect == AccessEffect::ReadOnly {
+        if !self.effect.reaches_outside() {
             self.effect = AccessEffect::Effectful;
         }
         self

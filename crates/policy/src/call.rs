@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::{
-    Access, AccessEffect, Rule, Touch,
+    Access, Rule, Touch,
     command_rule::{Hit, Line, shown},
     path_rule::{PathPattern, Reading},
     shell::Direction,
@@ -43,9 +43,10 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Tells whether the call changes nothing; a line is proven so here, whatever was stated.
-    pub(crate) fn is_read_only(&self) -> bool {
-        self.access.effect == AccessEffect::ReadOnly
+    /// Tells whether the call changes nothing outside of its session; a line is proven so here,
+    /// whatever was stated.
+    pub(crate) fn stays_inside(&self) -> bool {
+        !self.access.effect.reaches_outside()
             && self.paths(Kind::Write).next().is_none()
             && self.lines.iter().all(|line| line.analysis.is_read_only())
     }
@@ -190,7 +191,7 @@ impl<'a> Call<'a> {
         let is_explained = [Kind::Command, Kind::Write, Kind::Host]
             .into_iter()
             .any(|kind| self.touches(kind));
-        if self.access.effect == AccessEffect::ReadOnly || is_explained {
+        if !self.access.effect.reaches_outside() || is_explained {
             None
         } else {
             Some(format!(

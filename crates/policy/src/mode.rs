@@ -20,7 +20,7 @@ pub enum Mode {
     Default,
     /// Also file edits run; shell lines as in `Default`.
     AcceptEdits,
-    /// Nothing is changed: what is not read-only is denied, whatever the rules allow.
+    /// Nothing outside of the session is changed: what might is denied, whatever the rules allow.
     Plan,
     /// As `Default`, but what would ask is denied.
     DontAsk,

@@ -56,7 +56,7 @@ impl Policy {
                 Hit::Never => {}
             }
         }
-        if self.mode == Mode::Plan && !call.is_read_only() {
+        if self.mode == Mode::Plan && !call.stays_inside() {
             return Decision::Deny {
                 reason: "nothing is changed in plan mode, and this is not known to be read-only"
                     .to_owned(),

@@ -574,14 +574,91 @@ fn tools_without_touches_are_judged_by_name_and_effect() {
 }
 
 #[test]
+fn nobody_is_asked_about_the_session_s_own_state() {
+    let session = Access::session;
+    let command = |line: &str| Access::command(line).changing_session();
+    let table = [
+        (Mode::Default, session(), &[][..], &[][..], Allow),
+        (Mode::AcceptEdits, session(), &[], &[], Allow),
+        (Mode::Plan, session(), &[], &[], Allow),
+        (Mode::DontAsk, session(), &[], &[], Allow),
+        (Mode::BypassPermissions, session(), &[], &[], Allow),
+        // Rules speak about it by its tool's name.
+        (Mode::Default, session(), &["todo"], &[], Deny),
+        (Mode::Default, session(), &[], &["Todo"], Ask),
+        (
+            Mode::Default,
+            session(),
+            &["Bash", "Edit"],
+            &["Read"],
+            Allow,
+        ),
+        // What else it touches is judged as it would be without.
+        (Mode::Default, command("sleep 100"), &[], &[], Allow),
+        (Mode::Plan, command("sleep 100"), &[], &[], Allow),
+        (
+            Mode::Default,
+            command("sleep 100"),
+            &["Bash(sleep *)"],
+            &[],
+            Deny,
+        ),
+        (Mode::Default, command("touch M"), &[], &[], Ask),
+        (Mode::Plan, command("touch M"), &[], &[], Deny),
+        (Mode::Default, session().writing("M"), &[], &[], Ask),
+        (Mode::Plan, session().writing("M"), &[], &[], Deny),
+        (Mode::Default, session().reading("M"), &[], &[], Allow),
+        (Mode::Default, session().host("a.example"), &[], &[], Ask),
+    ];
+    for (mode, access, deny, ask, expected) in table {
+        let decision = policy(mode, deny, ask, &[]).decide("todo", &access);
+        assert_eq!(
+            verdict(&decision),
+            expected,
+            "{mode} {access:?} {deny:?} {ask:?}: {decision:?}"
+        );
+    }
+}
+
+#[test]
+fn an_effect_only_grows() {
+    let table = [
+        (
+            Access::read_only().changing_session(),
+            AccessEffect::Session,
+        ),
+        (Access::session().changing_session(), AccessEffect::Session),
+        (
+            Access::idempotent().changing_session(),
+            AccessEffect::Idempotent,
+        ),
+        (
+            Access::effectful().changing_session(),
+            AccessEffect::Effectful,
+        ),
+        (Access::session().writing("M"), AccessEffect::Effectful),
+        (Access::idempotent().writing("M"), AccessEffect::Idempotent),
+        (
+            Access::session().reading("M").host("h"),
+            AccessEffect::Session,
+        ),
+    ];
+    for (access, expected) in table {
+        assert_eq!(access.effect, expected, "{access:?}");
+    }
+}
+
+#[test]
 fn a_statement_of_effect_is_not_believed_over_the_line() {
-    let lying = Access {
-        effect: AccessEffect::ReadOnly,
-        touches: vec![Touch::Command("touch M".to_owned())],
-    };
-    assert_eq!(verdict(&Policy::default().decide("bash", &lying)), Ask);
-    let plan = policy(Mode::Plan, &[], &[], &["Bash"]);
-    assert_eq!(verdict(&plan.decide("bash", &lying)), Deny);
+    for effect in [AccessEffect::ReadOnly, AccessEffect::Session] {
+        let lying = Access {
+            effect,
+            touches: vec![Touch::Command("touch M".to_owned())],
+        };
+        assert_eq!(verdict(&Policy::default().decide("bash", &lying)), Ask);
+        let plan = policy(Mode::Plan, &[], &[], &["Bash"]);
+        assert_eq!(verdict(&plan.decide("bash", &lying)), Deny);
+    }
 }
 
 #[test]

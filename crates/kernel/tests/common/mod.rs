@@ -8,15 +8,15 @@ use tooloop_kernel::{Gate, Judgement, Verdict};
 use tooloop_model::{Content, HistoryMessage, Message, ToolUse, ToolUseId};
 use tooloop_policy::AccessEffect;
 
-/// Judges a tool use by the beginning of its name: `read`, `bash` and `write` (which may be done
-/// twice) are allowed, `ask` and `peek` (read-only) are asked about, `deny` is refused, anything else does not exist.
+/// Judges a tool use by the beginning of its name: `read`, `bash`, `write` (which may be done
+/// twice) and `note` (which changes the session alone) are allowed, `ask` and `peek` (read-only) are asked about, `deny` is refused, anything else does not exist.
 pub(crate) struct ByName;
 
 impl Gate for ByName {
     fn judge(&self, tool_use: &ToolUse) -> Judgement {
         let name = tool_use.name.as_str();
         let begins = |with: &str| name.starts_with(with);
-        let verdict = if begins("read") || begins("bash") || begins("write") {
+        let verdict = if ["read", "bash", "write", "note"].into_iter().any(begins) {
             Verdict::Allow
         } else if begins("ask") || begins("peek") {
             let reason = format!("{name} is not allowed yet");
@@ -30,6 +30,8 @@ impl Gate for ByName {
         };
         let effect = if begins("read") || begins("peek") {
             AccessEffect::ReadOnly
+        } else if begins("note") {
+            AccessEffect::Session
         } else if begins("write") {
             AccessEffect::Idempotent
         } else {

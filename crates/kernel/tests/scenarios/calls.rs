@@ -226,6 +226,38 @@ fn what_may_be_done_twice_still_has_effects() {
     );
 }
 
+#[test]
+fn what_changes_the_session_alone_runs_once_and_in_its_place() {
+    check(
+        r#"
+        > user go
+          record user: go
+          call 1 [user]
+        > model 1 use tu_1 note {"n":1}
+          show 1 x3 tu_1
+        > model 1 use tu_2 note {"n":2}
+          show 1 x3 tu_2
+        > model 1 use tu_3 read {}
+          show 1 x3 tu_3
+        > model 1 stop tool_use
+          record model (ToolUse): note tu_1 {"n":1}, note tu_2 {"n":2}, read tu_3 {}
+          record now: started tu_1
+          run 1 note tu_1 {"n":1}
+        > done 1 one
+          record finished tu_1: one
+          record now: started tu_2
+          run 2 note tu_2 {"n":2}
+        > done 2 two
+          record finished tu_2: two
+          run 3 read tu_3 {}
+        > done 3 read
+          record finished tu_3: read
+          record go on: next step
+          call 2 [user, model tu_1 tu_2 tu_3, results tu_1 tu_2 tu_3]
+        "#,
+    );
+}
+
 /// C16.
 #[test]
 fn one_refused_and_two_failed_of_four_calls() {

@@ -576,3 +576,59 @@ fn what_the_model_is_told_is_short() {
     let told = definition.description.len() + definition.input_schema.get().len();
     assert!(told < 600, "{told} {}", definition.input_schema.get());
 }
+
+/// Set in the process that plays a machine behind a proxy.
+const BEHIND_A_PROXY: &str = "TOOLOOP_TEST_BEHIND_A_PROXY";
+
+/// The proxy is named by a name, which is private, and does the resolving.
+#[tokio::test]
+async fn behind_a_proxy_the_proxy_resolves() {
+    if std::env::var_os(BEHIND_A_PROXY).is_some() {
+        return fetch_behind_a_proxy().await;
+    }
+    let server = Server::new(|path, _| page("text/plain", format!("asked for {path}"))).await;
+    let proxy = format!("http://proxy.test:{}", server.port);
+    let child = tokio::task::spawn_blocking(move || {
+        std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "behind_a_proxy_the_proxy_resolves"])
+            .env(BEHIND_A_PROXY, "1")
+            .env("HTTP_PROXY", proxy)
+            .env("NO_PROXY", "direct.test")
+            .env_remove("http_proxy")
+            .env_remove("no_proxy")
+            .env_remove("REQUEST_METHOD")
+            .output()
+            .unwrap()
+    });
+    let output = child.await.unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("1 passed"), "{told}");
+    assert_eq!(server.count(), 1);
+}
+
+async fn fetch_behind_a_proxy() {
+    let names = Stub::of(&["127.0.0.1"]);
+    let fetcher = tool(WebFetch::new(WebFetchSettings {
+        names: names.clone(),
+        ..WebFetchSettings::default()
+    }));
+    let output = fetch(&fetcher, "http://docs.test/a").await.unwrap();
+    assert!(text(&output).ends_with("asked for http://docs.test/a"));
+    assert_eq!(*names.1.lock().unwrap(), ["proxy.test"]);
+    for (url, words) in [
+        (
+            "http://169.254.169.254/",
+            "169.254.169.254 is not an address",
+        ),
+        ("http://localhost/", "a name of this machine"),
+        (
+            "http://proxy.test/",
+            "a name of this machine or its network",
+        ),
+        ("http://direct.test/", "direct.test is at 127.0.0.1, which"),
+    ] {
+        let refused = refusal(&fetcher, url).await;
+        assert!(refused.contains(words), "{refused}");
+    }
+}

@@ -35,6 +35,7 @@
 #![warn(missing_docs)]
 
 mod background;
+pub mod conformance;
 mod context;
 mod dynamic;
 mod output;
@@ -49,3 +50,8 @@ pub use output::{ToolError, ToolOutput};
 pub use registry::{Registry, RegistryError};
 pub use scope::Scope;
 pub use tool::{Tool, tool};
+
+/// The examples of the page about tools are compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/tools.md")]
+struct ToolsPage;

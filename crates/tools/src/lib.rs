@@ -10,6 +10,8 @@ mod millis;
 mod ops;
 mod search;
 mod terminal;
+mod todo;
+mod web;
 
 pub use bash::{Bash, BashInput, BashSettings};
 pub use files::{
@@ -21,3 +23,5 @@ pub use millis::{TimeLimit, Wait};
 pub use ops::{LocalOps, Ops, OpsFuture};
 pub use search::{Count, Glob, GlobInput, Grep, GrepInput, GrepMode, SearchSettings};
 pub use terminal::{Terminal, TerminalAction, TerminalInput, TerminalSettings};
+pub use todo::{Todo, TodoInput, TodoItem, TodoStatus};
+pub use web::{Names, NamesFuture, SystemNames, WebFetch, WebFetchInput, WebFetchSettings, WebUrl};

@@ -583,7 +583,7 @@ async fn what_is_typed_is_judged() {
     );
     for action in ["read", "stop"] {
         let access = access(json!({ "action": action, "id": "term_1" }));
-        assert_eq!(access.effect, AccessEffect::Effectful);
+        assert_eq!(access.effect, AccessEffect::Session);
         assert!(policy(&[], &[]).decide("terminal", &access).is_allow());
     }
 }

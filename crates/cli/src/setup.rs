@@ -10,7 +10,7 @@ use tooloop::provider::{
     ProviderConfig, ResolveError, Resolved, Secret, TransportConfig, Wanted, detect_local,
     first_model_of, resolve,
 };
-use tooloop::tools::{BashSettings, LocalOps, Ops};
+use tooloop::tools::{BashSettings, LocalOps, Ops, TerminalSettings, WebFetchSettings};
 use tooloop::{
     Agent, AgentBuilder, Mode, Policy, RetryPolicy, bash_only_system_prompt, default_system_prompt,
 };
@@ -165,8 +165,15 @@ pub(crate) async fn setup(args: &RunArgs, workspace: &Path) -> Result<Setup, Fai
     )
     .workspace(workspace);
     let ops: Arc<dyn Ops> = Arc::new(LocalOps::new(processes.clone()));
+    let rules = environment_rules(&settings);
     let materials = Materials {
-        bash: bash(&settings, Arc::clone(&ops), folders.clone()),
+        bash: bash(&settings, Arc::clone(&ops), &rules, folders.clone()),
+        terminal: terminal(&settings, Arc::clone(&ops), &rules),
+        web: WebFetchSettings {
+            private_hosts: settings.private_hosts.clone(),
+            extra_ca: settings.extra_ca_file.clone(),
+            ..WebFetchSettings::default()
+        },
         ops,
     };
     let agent = toolset::equip(agent, &settings.tools, &materials);
@@ -249,14 +256,32 @@ fn policy(settings: &Settings, workspace: &Path) -> Policy {
     policy.anchored(workspace, home.as_deref())
 }
 
-fn bash(settings: &Settings, ops: Arc<dyn Ops>, folders: Vec<PathBuf>) -> BashSettings {
+/// What commands may see of this process's environment.
+fn environment_rules(settings: &Settings) -> EnvironmentRules {
     let mut withhold: Vec<String> = KEY_VARIABLES.iter().map(ToString::to_string).collect();
     withhold.extend(settings.withhold_environment.iter().cloned());
-    let rules = EnvironmentRules {
+    EnvironmentRules {
         withhold,
         pass: settings.pass_environment.clone(),
-    };
-    let mut bash = BashSettings::new(ops, Environment::of_this_process(&rules));
+    }
+}
+
+fn terminal(settings: &Settings, ops: Arc<dyn Ops>, rules: &EnvironmentRules) -> TerminalSettings {
+    let environment = Environment::fit_terminal(std::env::vars_os(), rules);
+    let mut terminal = TerminalSettings::new(ops, environment);
+    if let Some(shell) = &settings.shell {
+        terminal.shell = tooloop::exec::Shell::at(shell);
+    }
+    terminal
+}
+
+fn bash(
+    settings: &Settings,
+    ops: Arc<dyn Ops>,
+    rules: &EnvironmentRules,
+    folders: Vec<PathBuf>,
+) -> BashSettings {
+    let mut bash = BashSettings::new(ops, Environment::of_this_process(rules));
     bash.time_limit = settings.tool_timeout;
     bash.folders = folders;
     bash.spool_bytes = settings.spool_max_bytes;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tooloop::tools::{
     ApplyPatch, Bash, BashSettings, Edit, Glob, Grep, JobOutput, JobStop, Ops, Read,
-    SearchSettings, Write,
+    SearchSettings, Terminal, TerminalSettings, Todo, WebFetch, WebFetchSettings, Write,
 };
 use tooloop::{AgentBuilder, DynTool, tool};
 
@@ -20,11 +20,14 @@ pub(crate) enum Builtin {
     JobOutput,
     JobStop,
     Read,
+    Terminal,
+    Todo,
+    WebFetch,
     Write,
 }
 
 impl Builtin {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::ApplyPatch,
         Self::Bash,
         Self::Edit,
@@ -33,6 +36,9 @@ impl Builtin {
         Self::JobOutput,
         Self::JobStop,
         Self::Read,
+        Self::Terminal,
+        Self::Todo,
+        Self::WebFetch,
         Self::Write,
     ];
 
@@ -46,6 +52,9 @@ impl Builtin {
             Self::JobOutput => "job_output",
             Self::JobStop => "job_stop",
             Self::Read => "read",
+            Self::Terminal => "terminal",
+            Self::Todo => "todo",
+            Self::WebFetch => "web_fetch",
             Self::Write => "write",
         }
     }
@@ -152,25 +161,112 @@ fn unknown(name: &str) -> String {
 pub(crate) struct Materials {
     pub(crate) ops: Arc<dyn Ops>,
     pub(crate) bash: BashSettings,
+    pub(crate) terminal: TerminalSettings,
+    pub(crate) web: WebFetchSettings,
 }
 
 /// Gives an agent its tools.
 pub(crate) fn equip(agent: AgentBuilder, set: &ToolSet, materials: &Materials) -> AgentBuilder {
-    let search = Arc::new(SearchSettings::default());
-    let make = |builtin: Builtin| -> Arc<dyn DynTool> {
-        let ops = Arc::clone(&materials.ops);
-        match builtin {
-            Builtin::ApplyPatch => tool(ApplyPatch::new(ops)),
-            Builtin::Bash => tool(Bash::new(materials.bash.clone())),
-            Builtin::Edit => tool(Edit::new(ops)),
-            Builtin::Glob => tool(Glob::new(Arc::clone(&search))),
-            Builtin::Grep => tool(Grep::new(Arc::clone(&search))),
-            Builtin::JobOutput => tool(JobOutput::new()),
-            Builtin::JobStop => tool(JobStop::new()),
-            Builtin::Read => tool(Read::new(ops)),
-            Builtin::Write => tool(Write::new(ops)),
-        }
-    };
     let tools = set.tools().into_iter();
-    tools.fold(agent, |agent, builtin| agent.dyn_tool(make(builtin)))
+    tools.fold(agent, |agent, builtin| {
+        agent.dyn_tool(make(builtin, materials))
+    })
+}
+
+fn make(builtin: Builtin, materials: &Materials) -> Arc<dyn DynTool> {
+    let ops = Arc::clone(&materials.ops);
+    match builtin {
+        Builtin::ApplyPatch => tool(ApplyPatch::new(ops)),
+        Builtin::Bash => tool(Bash::new(materials.bash.clone())),
+        Builtin::Edit => tool(Edit::new(ops)),
+        Builtin::Glob => tool(Glob::new(SearchSettings::default())),
+        Builtin::Grep => tool(Grep::new(SearchSettings::default())),
+        Builtin::JobOutput => tool(JobOutput::new()),
+        Builtin::JobStop => tool(JobStop::new()),
+        Builtin::Read => tool(Read::new(ops)),
+        Builtin::Terminal => tool(Terminal::new(materials.terminal.clone())),
+        Builtin::Todo => tool(Todo::new()),
+        Builtin::WebFetch => tool(WebFetch::new(materials.web.clone())),
+        Builtin::Write => tool(Write::new(ops)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tooloop::exec::{Environment, Processes};
+    use tooloop::provider::ScriptedProvider;
+    use tooloop::tools::LocalOps;
+    use tooloop::{Agent, Registry};
+
+    use super::*;
+
+    fn materials() -> Materials {
+        let ops: Arc<dyn Ops> = Arc::new(LocalOps::new(Processes::new().unwrap()));
+        Materials {
+            bash: BashSettings::new(Arc::clone(&ops), Environment::empty()),
+            terminal: TerminalSettings::new(Arc::clone(&ops), Environment::empty()),
+            web: WebFetchSettings::default(),
+            ops,
+        }
+    }
+
+    #[test]
+    fn the_default_set_is_small() {
+        let materials = materials();
+        let mut registry = Registry::new();
+        for builtin in Builtin::ALL {
+            registry.add(make(builtin, &materials)).unwrap();
+        }
+        let bytes: usize = registry
+            .definitions()
+            .iter()
+            .map(|tool| {
+                let bytes =
+                    tool.name.len() + tool.description.len() + tool.input_schema.get().len();
+                bytes
+            })
+            .sum();
+        // 3,500 tokens, by the estimate of 3.5 bytes a token.
+        assert!(bytes < 3_500 * 7 / 2, "{bytes} bytes");
+        let names: Vec<_> = registry.names().collect();
+        assert_eq!(names, Builtin::ALL.map(Builtin::name));
+    }
+
+    #[test]
+    fn sets_are_read_as_people_write_them() {
+        let table = [
+            ("default", "default"),
+            ("bash-only", "bash-only"),
+            ("", "none"),
+            (" none ", "none"),
+            ("Bash,Edit,Read", "bash,edit,read"),
+            ("WebFetch apply-patch", "apply_patch,web_fetch"),
+            ("read, read", "read"),
+        ];
+        for (text, expected) in table {
+            assert_eq!(
+                ToolSet::parse(text).unwrap().to_string(),
+                expected,
+                "{text}"
+            );
+        }
+        let words = ToolSet::parse("read,gerp").unwrap_err();
+        assert!(
+            words.starts_with("names no tool with \"gerp\": did you mean grep?"),
+            "{words}"
+        );
+        let words = ToolSet::parse("frobnicate").unwrap_err();
+        assert!(
+            words.contains("\"frobnicate\": it may be default, none, bash-only, or"),
+            "{words}"
+        );
+    }
+
+    #[test]
+    fn an_agent_gets_what_was_picked() {
+        let agent = Agent::builder().provider(Arc::new(ScriptedProvider::new()));
+        let picked = ToolSet::parse("read,bash").unwrap();
+        let agent = equip(agent, &picked, &materials()).build().unwrap();
+        assert_eq!(agent.tool_names(), ["bash", "read"]);
+    }
 }

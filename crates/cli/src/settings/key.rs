@@ -33,7 +33,7 @@ const TOKENS: u64 = 100_000_000;
 
 /// All keys, in the order in which they are shown.
 #[rustfmt::skip]
-pub(super) static KEYS: [Key; 28] = [
+pub(super) static KEYS: [Key; 29] = [
     key("model", Free, |s| Slot::Text(&mut s.model), "the model's name, as the provider knows it"),
     key("base_url", Never, |s| Slot::Url(&mut s.base_url), "where the model is served, with or without `/v1`"),
     key("api", Never, |s| Slot::Choice(&mut s.api), "the wire format spoken at `base_url`"),
@@ -57,6 +57,7 @@ pub(super) static KEYS: [Key; 28] = [
     key("allowed_tools", Never, |s| Slot::Rules(&mut s.allowed_tools), "rules for calls that run without a question"),
     key("ask_tools", Free, |s| Slot::Rules(&mut s.ask_tools), "rules for calls that are asked about, even if they are allowed too"),
     key("disallowed_tools", Free, |s| Slot::Rules(&mut s.disallowed_tools), "rules for calls that never run, whatever else is said"),
+    key("private_hosts", Never, |s| Slot::Hosts(&mut s.private_hosts), "hosts that `web_fetch` may talk to although their addresses are private"),
     key("sandbox", Never, |s| Slot::Choice(&mut s.sandbox), "the wall around commands; this version has none yet"),
     key("shell", Never, |s| Slot::Program(&mut s.shell), "the shell that runs commands, in place of `bash` or `sh`"),
     key("spool_max_bytes", Narrower(|new, old| new.spool_max_bytes <= old.spool_max_bytes), |s| Slot::Number(&mut s.spool_max_bytes, 0..=1 << 50), "how much output of one command is kept in a file"),

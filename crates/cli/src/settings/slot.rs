@@ -32,6 +32,8 @@ pub(super) enum Slot<'s> {
     Rules(&'s mut Vec<Rule>),
     /// Names of environment variables; each source adds to them.
     Variables(&'s mut Vec<String>),
+    /// Names of hosts, perhaps with a port; each source adds to them.
+    Hosts(&'s mut Vec<String>),
 }
 
 /// What paths start from.
@@ -53,7 +55,7 @@ pub(super) struct Wrong {
 impl Slot<'_> {
     /// Tells whether sources add to the value instead of replacing it.
     pub(super) const fn is_list(&self) -> bool {
-        matches!(self, Self::Rules(_) | Self::Variables(_))
+        matches!(self, Self::Rules(_) | Self::Variables(_) | Self::Hosts(_))
     }
 
     /// Puts a value from a file there.
@@ -147,7 +149,7 @@ impl Slot<'_> {
                     Refusal::Because(what) => what,
                 });
             }
-            Self::Number(..) | Self::Rules(_) | Self::Variables(_) => false,
+            Self::Number(..) | Self::Rules(_) | Self::Variables(_) | Self::Hosts(_) => false,
         };
         if !fits {
             let found = if self.is_discreet() {
@@ -162,7 +164,11 @@ impl Slot<'_> {
                 **place = Some(text.to_owned());
             }
             Self::Path(place) | Self::Program(place) => **place = Some(path(text, base)),
-            Self::Number(..) | Self::Choice(_) | Self::Rules(_) | Self::Variables(_) => {}
+            Self::Number(..)
+            | Self::Choice(_)
+            | Self::Rules(_)
+            | Self::Variables(_)
+            | Self::Hosts(_) => {}
         }
         Ok(())
     }
@@ -186,6 +192,16 @@ impl Slot<'_> {
                     .map_err(|error| format!("has a wrong rule: {error}"))?;
                 if !rules.contains(&rule) {
                     rules.push(rule);
+                }
+            }
+            Self::Hosts(hosts) => {
+                let fits =
+                    |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']');
+                if item.is_empty() || !item.chars().all(fits) {
+                    return Err("must hold hosts such as docs.local or localhost:8080".to_owned());
+                }
+                if !hosts.iter().any(|host| host == item) {
+                    hosts.push(item.to_owned());
                 }
             }
             Self::Variables(names) => {
@@ -224,6 +240,7 @@ impl Slot<'_> {
             Self::Choice(place) => place.words(),
             Self::Rules(_) => "a list of rules such as [\"Bash(git log *)\"]".to_owned(),
             Self::Variables(_) => "a list of names of environment variables".to_owned(),
+            Self::Hosts(_) => "a list of hosts such as [\"localhost:8080\"]".to_owned(),
         }
     }
 
@@ -242,7 +259,7 @@ impl Slot<'_> {
                 let rules: Vec<String> = rules.iter().map(Rule::to_string).collect();
                 Some(format!("{rules:?}"))
             }
-            Self::Variables(names) => Some(format!("{names:?}")),
+            Self::Variables(names) | Self::Hosts(names) => Some(format!("{names:?}")),
         };
         shown.unwrap_or_else(|| "not set".to_owned())
     }

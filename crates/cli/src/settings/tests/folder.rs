@@ -36,6 +36,7 @@ fn what_would_widen_is_not_applied_and_said() {
         ("extra_ca_file", "extra_ca_file = \"ca.pem\""),
         ("reasoning_echo", "reasoning_echo = \"never\""),
         ("allowed_tools", "allowed_tools = [\"Bash\"]"),
+        ("private_hosts", "private_hosts = [\"localhost\"]"),
         ("sandbox", "sandbox = \"off\""),
         ("shell", "shell = \"/w/sh\""),
         ("pass_environment", "pass_environment = [\"A_KEY\"]"),

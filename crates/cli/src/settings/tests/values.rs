@@ -4,7 +4,7 @@ use super::*;
 use crate::settings::key::{find, nearest};
 
 /// A key, a good value in TOML, the same for a variable, and how it is shown.
-const GOOD: [(&str, &str, &str, &str); 28] = [
+const GOOD: [(&str, &str, &str, &str); 29] = [
     ("model", "\"m-1\"", "m-1", "\"m-1\""),
     (
         "base_url",
@@ -72,6 +72,12 @@ const GOOD: [(&str, &str, &str, &str); 28] = [
         "['mcp__a__*',]",
         "mcp__a__*",
         "[\"mcp__a__*\"]",
+    ),
+    (
+        "private_hosts",
+        "['localhost:8080', 'docs.local']",
+        "localhost:8080 docs.local",
+        "[\"localhost:8080\", \"docs.local\"]",
     ),
     ("sandbox", "\"off\"", "off", "\"off\""),
     ("shell", "\"/bin/zsh\"", "/bin/zsh", "\"/bin/zsh\""),

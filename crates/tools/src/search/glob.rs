@@ -6,7 +6,6 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use ignore::DirEntry;
 use schemars::JsonSchema;
@@ -14,6 +13,7 @@ use serde::Deserialize;
 use tooloop_policy::Access;
 use tooloop_tool::{Tool, ToolContext, ToolError, ToolOutput};
 
+use super::look::Looker;
 use super::pattern::{Pattern, split};
 use super::report::{Report, count, grouped, named};
 use super::root::Root;
@@ -117,6 +117,7 @@ fn find(
         limit: settings.paths,
         pattern: Arc::clone(&pattern),
         kept: BinaryHeap::new(),
+        looker: Looker::default(),
         found: 0,
         folders: BTreeSet::new(),
     })?;
@@ -180,13 +181,14 @@ struct Newest {
     limit: usize,
     pattern: Arc<Pattern>,
     /// The one to give up first is on top: the oldest, of those the last by path.
-    kept: BinaryHeap<(Reverse<SystemTime>, OsString)>,
+    kept: BinaryHeap<(Reverse<(i64, u64)>, OsString)>,
+    looker: Looker,
     found: u64,
     folders: BTreeSet<PathBuf>,
 }
 
 impl Newest {
-    fn keep(&mut self, modified: SystemTime, path: &Path) {
+    fn keep(&mut self, modified: (i64, u64), path: &Path) {
         let modified = Reverse(modified);
         if self.kept.len() >= self.limit {
             let better = self
@@ -216,19 +218,19 @@ impl Newest {
 
 impl Visit for Newest {
     fn file(&mut self, entry: &DirEntry, below: &Path, trouble: &mut Trouble) {
-        let found = match fs::symlink_metadata(entry.path()) {
-            Ok(found) => found,
+        let look = match self.looker.look(entry.path()) {
+            Ok(look) => look,
             Err(error) => return trouble.file(&error),
         };
-        let is_file = if found.is_symlink() {
+        let is_file = if look.kind.is_symlink() {
             // A link to a file is a file by another name; it is listed, and never walked.
             fs::metadata(entry.path()).is_ok_and(|target| target.is_file())
         } else {
-            found.is_file()
+            look.kind.is_file()
         };
         if is_file {
             self.found += 1;
-            self.keep(found.modified().unwrap_or(SystemTime::UNIX_EPOCH), below);
+            self.keep(look.modified, below);
         }
     }
 

@@ -12,6 +12,7 @@ mod found;
 mod glob;
 mod grep;
 mod input;
+mod look;
 mod matcher;
 mod pattern;
 mod report;

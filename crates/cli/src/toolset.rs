@@ -220,11 +220,7 @@ mod tests {
         let bytes: usize = registry
             .definitions()
             .iter()
-            .map(|tool| {
-                let bytes =
-                    tool.name.len() + tool.description.len() + tool.input_schema.get().len();
-                bytes
-            })
+            .map(|tool| tool.name.len() + tool.description.len() + tool.input_schema.get().len())
             .sum();
         // 3,500 tokens, by the estimate of 3.5 bytes a token.
         assert!(bytes < 3_500 * 7 / 2, "{bytes} bytes");

@@ -624,6 +624,11 @@ async fn only_so_many_run_and_are_remembered() {
 #[tokio::test]
 async fn a_limit_may_be_set() {
     let room = Room::with(|settings| settings.jobs.time_limit = Duration::from_millis(300));
+    let description = room.bash.definition().description;
+    assert!(
+        description.contains("A background job has a time limit of 0.3 s;"),
+        "{description}"
+    );
     let time = long_time();
     room.start(&format!("echo one; sleep {time}"))
         .await

@@ -137,6 +137,13 @@ impl Terminal {
         end
     }
 
+    /// Ends what the command has left behind, within a second. Nothing while it runs.
+    pub fn end_leftovers(&self) {
+        if self.end.get().is_some() {
+            self.ends.cancel();
+        }
+    }
+
     /// Ends the command with all its processes: hangs up, asks, and kills after the grace what has
     /// not gone by then.
     pub async fn end(&self) -> End {

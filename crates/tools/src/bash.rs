@@ -87,12 +87,16 @@ impl Bash {
     /// A shell.
     #[must_use]
     pub fn new(settings: BashSettings) -> Self {
+        let job_limit = match settings.jobs.time_limit {
+            Duration::MAX => "no time limit".into(),
+            limit => format!("a time limit of {} s", limit.as_secs_f64()),
+        };
         let description = format!(
             "Runs a command in a new {} shell and returns its output and exit status. The working \
              directory persists between calls, variables do not. There is no terminal and no \
              input. The time limit is {} s unless timeout_ms says otherwise. Long output is cut in \
              the middle; the whole of it is then in a file that the result names. A background job \
-             has no time limit; a notice tells its end, and the end of this session ends it.",
+             has {job_limit}; a notice tells its end, and the end of this session ends it.",
             settings
                 .shell
                 .path()

@@ -308,13 +308,27 @@ async fn what_a_job_leaves_behind_is_named_and_ended() {
     );
     await_true("the first is gone", || !alive(&first)).await;
 
+    for text in [
+        format!("nohup sleep {first} & disown; echo started"),
+        format!("sh -c 'sleep {first} & exec true'; echo started"),
+    ] {
+        room.start(&text).await.unwrap();
+        let notice = room.notice().await;
+        assert!(
+            notice.contains("exit status 0") && notice.contains(&format!("(sleep {first})")),
+            "{notice}"
+        );
+    }
+
     // One that cut all ties ends with the session.
     let cut = format!("setsid sleep {second} >/dev/null 2>&1 & echo started");
     room.start(&cut).await.unwrap();
     let notice = room.notice().await;
     assert!(notice.contains(&second), "{notice}");
     let _kept = room.end_session();
-    await_true("the second is gone", || !alive(&second)).await;
+    for time in [&first, &second] {
+        await_true("both are gone", || !alive(time)).await;
+    }
 }
 
 #[tokio::test]
@@ -624,6 +638,11 @@ async fn only_so_many_run_and_are_remembered() {
 #[tokio::test]
 async fn a_limit_may_be_set() {
     let room = Room::with(|settings| settings.jobs.time_limit = Duration::from_millis(300));
+    let description = room.bash.definition().description;
+    assert!(
+        description.contains("A background job has a time limit of 0.3 s;"),
+        "{description}"
+    );
     let time = long_time();
     room.start(&format!("echo one; sleep {time}"))
         .await

@@ -474,6 +474,27 @@ async fn only_so_many_run_at_once() {
 }
 
 #[tokio::test]
+async fn who_is_forgotten_leaves_nothing() {
+    let room = Room::new();
+    let time = long_time();
+    room.start(&format!("trap '' HUP; sleep {time} & echo started"))
+        .await;
+    room.until("has ended: exit status 0").await;
+    assert!(alive(&time));
+    for _ in 0..9 {
+        room.start("true").await;
+    }
+    let forgotten = room.call(json!({ "action": "read", "id": "term_1" })).await;
+    assert!(
+        forgotten
+            .unwrap_err()
+            .to_string()
+            .contains("there is no terminal")
+    );
+    await_true("it is gone", || !alive(&time)).await;
+}
+
+#[tokio::test]
 async fn what_is_wrong_is_said() {
     let room = Room::new();
     room.start("cat").await;

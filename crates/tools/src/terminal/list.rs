@@ -58,6 +58,10 @@ impl Terminals {
         list.all.retain(|live| {
             let goes = ended > 0 && !live.is_running();
             ended -= usize::from(goes);
+            if goes {
+                // Else what it left behind could hold the terminal, and so the task that watches.
+                live.terminal.end_leftovers();
+            }
             !goes
         });
         list.newest += 1;

@@ -115,9 +115,11 @@ pub struct TerminalInput {
     pub wait_ms: Option<Wait<60_000>>,
     /// Lines of the screen: 24.
     #[serde(default)]
+    #[schemars(range(min = 2, max = 200))]
     pub rows: Option<u16>,
     /// Its columns: 80.
     #[serde(default)]
+    #[schemars(range(min = 2, max = 400))]
     pub cols: Option<u16>,
 }
 

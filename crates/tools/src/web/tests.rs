@@ -100,6 +100,7 @@ fn pieces_of_pages() {
         ),
         ("<dl><dt>a<dd>b<dt>c</dl>", "a\n\n: b\n\nc"),
         ("a<hr>b", "a\n\n---\n\nb"),
+        ("<tt>one<p>two", "one\n\ntwo"),
         ("<q>a</q>", "\"a\""),
         ("soft\u{ad}hyphen zero\u{200b}width", "softhyphen zerowidth"),
         ("<td>a</td><li>b", "a\n\n- b"),

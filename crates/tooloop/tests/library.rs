@@ -394,3 +394,91 @@ async fn what_background_work_says_comes_between_steps_and_wakes_a_session_once(
     assert_eq!(told.matches("all of it").count(), 1);
     session.close().await.unwrap();
 }
+
+struct Long(usize);
+
+impl Tool for Long {
+    type Input = Nothing;
+
+    fn name(&self) -> &str {
+        "long"
+    }
+
+    fn description(&self) -> &str {
+        "Says much."
+    }
+
+    fn access(&self, _: &Nothing) -> Access {
+        Access::read_only()
+    }
+
+    async fn run(&self, _: Nothing, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let line = |number: usize| format!("line {number}\n");
+        Ok(ToolOutput::text((0..self.0).map(line).collect::<String>()))
+    }
+}
+
+#[tokio::test]
+async fn a_long_result_is_in_a_file_as_long_as_the_session_and_is_read_in_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let processes = tooloop::exec::Processes::new().unwrap();
+    let ops = Arc::new(tooloop::tools::LocalOps::new(processes));
+    let journal = folder.path().join("sessions");
+    let long = || Long(9_000);
+    let script = ScriptedProvider::new().call("t1", "long", "{}").say("done");
+    let (builder, provider) = agent(script);
+    let workspace = tempfile::tempdir().unwrap();
+    let agent_of = |builder: AgentBuilder| {
+        builder
+            .workspace(workspace.path())
+            .journal(&journal)
+            .tool(long())
+            .tool(tooloop::tools::Read::new(Arc::clone(&ops) as _))
+            .build()
+            .unwrap()
+    };
+    let first = agent_of(builder);
+    let session = first.session().unwrap();
+    let id = session.id();
+    session.prompt("go").await.unwrap();
+    let (told, _) = results(&provider).pop().unwrap();
+    assert!(
+        told.len() < 3_000 && told.contains("line 0") && told.contains("line 8999"),
+        "{told}"
+    );
+    let (_, path) = told.split_once("the whole of it is in ").unwrap();
+    let (path, _) = path.split_once(' ').unwrap();
+    session.close().await.unwrap();
+
+    let read = serde_json::json!({ "path": path, "offset": 4_000, "limit": 2_000 }).to_string();
+    let script = ScriptedProvider::new()
+        .call("t2", "read", &read)
+        .say("done");
+    let (builder, provider) = agent(script);
+    let second = agent_of(builder);
+    let session = second.resume(&second.catalog().unwrap().path(id)).unwrap();
+    session.prompt("on").await.unwrap();
+    let (told, is_error) = results(&provider).pop().unwrap();
+    assert!(
+        !is_error && told.contains("line 3999") && told.contains("line 5998"),
+        "{told}"
+    );
+    session.close().await.unwrap();
+    let outputs = std::path::Path::new(path).parent().unwrap();
+    assert_eq!(std::fs::read_dir(outputs).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn without_a_journal_long_results_end_with_the_session() {
+    let script = ScriptedProvider::new().call("t1", "long", "{}").say("done");
+    let (builder, provider) = agent(script);
+    let agent = builder.tool(Long(9_000)).build().unwrap();
+    let session = agent.session().unwrap();
+    session.prompt("go").await.unwrap();
+    let (told, _) = results(&provider).pop().unwrap();
+    let (_, path) = told.split_once("the whole of it is in ").unwrap();
+    let (path, _) = path.split_once(' ').unwrap();
+    assert!(std::path::Path::new(path).exists());
+    session.close().await.unwrap();
+    assert!(!std::path::Path::new(path).parent().unwrap().exists());
+}

@@ -8,7 +8,7 @@ use rustix::fs::Mode;
 use serde_json::{Value, json};
 use tooloop_testkit::{Gate, ModelServer, Reply, Scratch, anthropic, wait_for};
 
-use crate::support::{Api, Done, LONG, finish, told, tooloop};
+use crate::support::{Api, Done, LONG, both, finish, told, tooloop};
 
 const API: Api = Api::Messages;
 
@@ -426,6 +426,28 @@ fn a_long_result_is_put_aside_and_can_be_read() {
     let folder = Path::new(path).parent().unwrap();
     assert_eq!((mode(folder), mode(path.as_ref())), (0o700, 0o600));
     assert_eq!(fs::read_dir(folder).unwrap().count(), 1);
+}
+
+both! {
+    /// A picture comes as a picture, in whichever way the format has for it.
+    fn a_picture_is_shown_as_one(api) {
+        // One pixel.
+        let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89\0\0\0\rIDATx\x9cc\xfc\xcf\xc0P\x0f\0\x04\x85\x01\x80\x84\xa9\x8c!\0\0\0\0IEND\xaeB`\x82";
+        let scratch = Scratch::new();
+        scratch.write("dot.png", png);
+        let server = ModelServer::start([
+            api.call("c_1", "read", &json!({"path": "dot.png"})),
+            api.say("a dot"),
+            api.say("still a dot"),
+        ]);
+        let done = finish(&tooloop(&scratch, &server, api).arg("go").start());
+        assert_eq!(done.answer(), "a dot");
+        assert!(server.request(1).mentions("iVBORw0KGgo"), "{}", server.request(1).body);
+        let again = crate::support::resume(&scratch, &server, api, &done.session(), "and now?");
+        assert_eq!(again.answer(), "still a dot");
+        assert!(server.request(2).mentions("iVBORw0KGgo"));
+        server.assert_clean();
+    }
 }
 
 /// The tools of a run are those that were picked.

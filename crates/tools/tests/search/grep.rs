@@ -98,6 +98,15 @@ async fn a_limit_cuts_with_the_context_of_the_last_match() {
         "a\n2- 2\n3: x\n4- 4\n(1 of 4 matches in 2 files shown, first by path; 3 left out: narrow \
          the pattern, path or glob)"
     );
+    // The last file has more than can be shown: what leads up to the next match is not.
+    room.write("a", "x\n").write("b", "x\n2\n3\n4\nx\nx\n");
+    assert_eq!(
+        room.grep(json!({ "pattern": "x", "limit": 2, "context": 1 }))
+            .await,
+        "a\n1: x\n\nb\n1: x\n2- 2\n(2 of 4 matches in 2 files shown, first by path; 2 left out: \
+         narrow the pattern, path or glob)"
+    );
+    room.write("a", "x\nx\nx\n").write("b", "x\n");
     let found = room
         .grep(json!({ "pattern": "x", "limit": "2", "mode": "files" }))
         .await;

@@ -136,6 +136,13 @@ fn files(report: &mut Report, keep: Keep, root: &Root, found: &Found) -> u64 {
     shown
 }
 
+fn is_quoted(pattern: &str) -> bool {
+    let inside = |quote| pattern.strip_prefix(quote)?.strip_suffix(quote);
+    ['\'', '"']
+        .into_iter()
+        .any(|quote| inside(quote).is_some_and(|inside| !inside.contains(quote)))
+}
+
 fn nothing(input: &GrepInput, root: &Root, found: &Found) -> String {
     let pattern = named(&input.pattern);
     let mut text = format!("no matches for {pattern} in {}", root.name());
@@ -147,6 +154,10 @@ fn nothing(input: &GrepInput, root: &Root, found: &Found) -> String {
             "match"
         };
         text.push_str(&format!("; {files} {verb}: {}", found.binary.names(root)));
+    }
+    if is_quoted(&input.pattern) {
+        // Where a shell would take them off, they are looked for here.
+        text.push_str("; the quotes around the pattern are part of it: leave them out");
     }
     if root.is_file {
         return text;

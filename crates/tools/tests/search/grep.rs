@@ -419,3 +419,22 @@ async fn the_screen_is_told_in_a_few_words() {
         .unwrap();
     assert_eq!(output.details.as_deref(), Some("1 file"));
 }
+
+#[tokio::test]
+async fn quotes_that_a_shell_would_take_off_are_pointed_at() {
+    let room = Room::new();
+    room.write("a.rs", "struct Registry;\nlet a = \"Registry\";\n");
+    for (pattern, is_hinted) in [
+        ("'struct Registry'", true),
+        ("\"struct Registry\"", true),
+        ("struct Registrar", false),
+        ("'a' or 'b'", false),
+    ] {
+        let found = room.grep(json!({ "pattern": pattern })).await;
+        assert!(found.starts_with("no matches"), "{found}");
+        let hint = "the quotes around the pattern are part of it: leave them out";
+        assert_eq!(found.contains(hint), is_hinted, "{found}");
+    }
+    let found = room.grep(json!({ "pattern": "\"Registry\"" })).await;
+    assert_eq!(found, "a.rs\n2: let a = \"Registry\";");
+}

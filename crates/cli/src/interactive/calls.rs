@@ -18,9 +18,9 @@ const RESULT_BYTES: usize = 64 * 1024;
 /// The fields that say what a call is about, the most telling first.
 const MAIN_FIELDS: [&str; 9] = [
     "command",
+    "pattern",
     "file_path",
     "path",
-    "pattern",
     "query",
     "url",
     "description",

@@ -7,7 +7,7 @@ use memchr::{memchr, memchr_iter, memrchr_iter};
 use super::machine::ReadSeek;
 
 /// How many bytes are read at once.
-const STRETCH: usize = 128 << 10;
+pub(crate) const STRETCH: usize = 128 << 10;
 
 /// A line, or as much of it as is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,7 +146,7 @@ fn keep(bytes: &mut Vec<u8>, left_out: &mut u64, more: &[u8], kept: usize) {
     *left_out += (more.len() - room) as u64;
 }
 
-fn read(source: &mut dyn ReadSeek, buffer: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read(source: &mut dyn ReadSeek, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match source.read(buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -326,6 +326,27 @@ async fn a_glob_narrows() {
 }
 
 #[tokio::test]
+async fn a_glob_that_says_where_to_search_is_refused() {
+    let room = Room::new();
+    room.write("src/a.rs", "x").write("web/a.rs", "x");
+    for (glob, folder, rest) in [
+        ("/src/**/*.rs", "/src", "**/*.rs"),
+        ("../other/*.rs", "..", "other/*.rs"),
+        ("!/src/*.rs", "/src", "*.rs"),
+    ] {
+        assert_eq!(
+            room.grep_error(json!({ "pattern": "x", "glob": glob }))
+                .await,
+            format!(
+                "glob: a pattern here is for the files below path, and {} leads out of it; give \
+                 {folder} as path and {rest} as glob",
+                glob.trim_start_matches('!')
+            )
+        );
+    }
+}
+
+#[tokio::test]
 async fn one_file_can_be_searched_even_if_it_is_ignored() {
     let room = Room::new();
     room.write(".gitignore", "out/\n*.log\n")

@@ -10,11 +10,14 @@ use std::thread;
 
 use memchr::memchr_iter;
 
-use super::lines::{STRETCH, read};
+use super::lines::read;
 use super::machine::ReadSeek;
 
 /// How much a thread counts before it takes the next piece.
 pub(crate) const PIECE: u64 = 4 << 20;
+
+/// How many bytes a thread reads at once.
+const STRETCH: usize = 256 << 10;
 
 /// From which length on more than one thread counts.
 const WORTH: u64 = 8 * PIECE;

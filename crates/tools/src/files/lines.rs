@@ -7,7 +7,7 @@ use memchr::{memchr, memchr_iter, memrchr_iter};
 use super::machine::ReadSeek;
 
 /// How many bytes are read at once.
-pub(crate) const STRETCH: usize = 128 << 10;
+const STRETCH: usize = 128 << 10;
 
 /// A line, or as much of it as is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What the tools of one session share. Handed to [`crate::Tool::for_session`] when a session
 /// begins; what tools keep in it ends with the session.
@@ -37,16 +37,28 @@ impl Scope {
         self.outputs.as_deref()
     }
 
-    /// The session's one value of this type, made by the first who asks.
+    /// The session's one value of this type, made by the first who asks. Of two that ask at the
+    /// same time one may be made in vain.
     pub fn shared<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> Arc<T> {
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = shared.get(&TypeId::of::<T>()).cloned();
-        if let Some(kept) = kept.and_then(|kept| kept.downcast::<T>().ok()) {
+        if let Some(kept) = self.kept() {
             return kept;
         }
+        // Without the lock, since what is made may itself ask for what is shared.
         let made = Arc::new(make());
-        shared.insert(TypeId::of::<T>(), Arc::clone(&made) as _);
-        made
+        let mut shared = self.lock();
+        let kept = shared
+            .entry(TypeId::of::<T>())
+            .or_insert_with(|| Arc::clone(&made) as _);
+        Arc::clone(kept).downcast::<T>().unwrap_or(made)
+    }
+
+    fn kept<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        let kept = self.lock().get(&TypeId::of::<T>()).cloned();
+        kept?.downcast::<T>().ok()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<TypeId, Arc<dyn Any + Send + Sync>>> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -71,5 +83,12 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &second));
         assert_eq!(*scope.shared(|| "text"), "text");
         assert_eq!(*Scope::new().shared(|| 3_u32), 3);
+    }
+
+    #[test]
+    fn what_is_shared_may_be_made_of_what_is_shared() {
+        let scope = Scope::new();
+        let sum = scope.shared(|| u64::from(*scope.shared(|| 1_u32)) + 1);
+        assert_eq!((*sum, *scope.shared(|| 5_u32)), (2, 1));
     }
 }

@@ -18,6 +18,8 @@ enum Done {
     Replaced(PathBuf, Vec<u8>),
     Renamed(PathBuf, PathBuf, Vec<PathBuf>),
     Removed(PathBuf, Vec<u8>, u32),
+    /// A link, and where it led: that is all that is known of it.
+    Unlinked(PathBuf, PathBuf),
 }
 
 /// Takes all steps, or none. Returns a note for each step that needs one.
@@ -58,9 +60,13 @@ fn take(call: &Call, steps: &[Step], done: &mut Vec<Done>) -> Result<Vec<Written
     for step in steps {
         rename(call, step, done)?;
     }
-    // Last, what leaves the fewest ways back.
-    for step in steps {
-        remove(call, step, done)?;
+    // Last, what leaves the fewest ways back: files can be made again, links not.
+    for links in [false, true] {
+        for step in steps {
+            if matches!(&step.kind, Kind::Delete { is_link, .. } if *is_link == links) {
+                remove(call, step, done)?;
+            }
+        }
     }
     Ok(written)
 }
@@ -93,7 +99,7 @@ fn write(call: &Call, step: &Step, done: &mut Vec<Done>) -> Result<Written, Tool
             done.push(Done::Replaced(step.path.clone(), before));
             Ok(Some((step.path.clone(), fingerprint)))
         }
-        Kind::Delete(_) => Ok(None),
+        Kind::Delete { .. } => Ok(None),
     }
 }
 
@@ -121,14 +127,19 @@ fn rename(call: &Call, step: &Step, done: &mut Vec<Done>) -> Result<(), ToolErro
 }
 
 fn remove(call: &Call, step: &Step, done: &mut Vec<Done>) -> Result<(), ToolError> {
-    let Kind::Delete(old) = &step.kind else {
+    let Kind::Delete { old, is_link } = &step.kind else {
         return Ok(());
     };
     let given = &step.given;
     let bytes = raw(old, given)?;
     match call.ops.remove(&step.path) {
         Ok(()) => {
-            done.push(Done::Removed(step.path.clone(), bytes, old.file.mode));
+            let path = step.path.clone();
+            done.push(if *is_link {
+                Done::Unlinked(path, old.file.real_path.clone())
+            } else {
+                Done::Removed(path, bytes, old.file.mode)
+            });
             Ok(())
         }
         Err(error) => failed(format!("cannot delete {given}: {}", words(&error))),
@@ -155,6 +166,10 @@ fn take_back(call: &Call, done: Done) -> Result<(), String> {
         Done::Renamed(from, to, made) => {
             let renamed = call.ops.rename(&to, &from);
             (to, renamed.and_then(|()| remove_folders(call, &made)))
+        }
+        Done::Unlinked(path, to) => {
+            let (path, to) = (path.display(), to.display());
+            return Err(format!("{path}, which was a link to {to}"));
         }
         Done::Removed(path, bytes, mode) => {
             let mode = Some(mode);
@@ -208,7 +223,8 @@ fn note(call: &Call, step: &Step, written: Written) -> Option<String> {
                 )
             })
         }
-        Kind::Delete(old) => {
+        Kind::Delete { is_link: true, .. } => None,
+        Kind::Delete { old, .. } => {
             call.seen.forget(&old.file.real_path);
             None
         }

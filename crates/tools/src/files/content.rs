@@ -28,8 +28,11 @@ impl Content {
             let hint = "a shell command such as sed can change it";
             return too_large(given, file.size, hint);
         };
-        let fingerprint = Fingerprint::of(&bytes);
+        let Some(fingerprint) = Fingerprint::of_many(&bytes, &|| call.is_cancelled()) else {
+            return Err(ToolError::Cancelled);
+        };
         let encoding = text::encoding(&bytes);
+        call.check()?;
         let body = if is_utf16(encoding) {
             let (text, is_lossy) = text::from_utf16(&bytes, encoding);
             if is_lossy {

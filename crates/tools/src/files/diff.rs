@@ -20,6 +20,9 @@ const LINES: usize = 400;
 /// How many lines of a changed part are shown to the model.
 const REGION_LINES: usize = 16;
 
+/// How many bytes are compared at once.
+const STEP: usize = 4096;
+
 /// Lines around a change.
 const AROUND: usize = 3;
 
@@ -34,25 +37,24 @@ pub(crate) struct Changed {
 
 /// Finds what differs; `None` if nothing does.
 pub(crate) fn changed(old: &[u8], new: &[u8]) -> Option<Changed> {
-    let same = old.iter().zip(new).take_while(|(a, b)| a == b).count();
+    let same = common(old.chunks(STEP).zip(new.chunks(STEP)), |old, new| {
+        old.iter().zip(new).take_while(|(a, b)| a == b).count()
+    });
     if same == old.len() && same == new.len() {
         return None;
     }
     let start = line_start(old, same);
     let (old_rest, new_rest) = (old.get(start..)?, new.get(start..)?);
     // The common end may not reach back over the common start.
-    let tail = old_rest
-        .iter()
-        .rev()
-        .zip(new_rest.iter().rev())
-        .take(
-            old_rest
-                .len()
-                .min(new_rest.len())
-                .saturating_sub(same - start),
-        )
-        .take_while(|(a, b)| a == b)
-        .count();
+    let shorter = old_rest.len().min(new_rest.len());
+    let tail = common(
+        old_rest.rchunks(STEP).zip(new_rest.rchunks(STEP)),
+        |old, new| {
+            let pairs = old.iter().rev().zip(new.iter().rev());
+            pairs.take_while(|(a, b)| a == b).count()
+        },
+    )
+    .min(shorter.saturating_sub(same - start));
     // Only whole lines are common.
     let is_whole = is_line_start(old, old.len() - tail) && is_line_start(new, new.len() - tail);
     let tail = match memchr(b'\n', old.get(old.len() - tail..)?) {
@@ -65,6 +67,22 @@ pub(crate) fn changed(old: &[u8], new: &[u8]) -> Option<Changed> {
         old: start..old.len() - tail,
         new: start..new.len() - tail,
     })
+}
+
+/// How many bytes are the same in pairs of pieces, up to the first that are not; `within` tells how
+/// many are in those.
+fn common<'a>(
+    pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    within: impl Fn(&[u8], &[u8]) -> usize,
+) -> usize {
+    let mut same = 0;
+    for (old, new) in pairs {
+        if old != new {
+            return same + within(old, new);
+        }
+        same += old.len();
+    }
+    same
 }
 
 fn is_line_start(bytes: &[u8], place: usize) -> bool {
@@ -201,4 +219,30 @@ fn header(group: &[DiffOp], before: usize) -> String {
         side(DiffOp::old_range),
         side(DiffOp::new_range)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_changed_line_is_found_wherever_it_is() {
+        let old: Vec<u8> = (0..900)
+            .flat_map(|line| format!("{line:09}\n").into_bytes())
+            .collect();
+        // Around the places where one piece ends, from either end.
+        for line in [0, 408, 409, 410, 489, 490, 491, 899] {
+            for text in ["x\n", "much longer than it was\n"] {
+                let mut new = old.clone();
+                new.splice(line * 10..line * 10 + 10, text.bytes());
+                let expected = Changed {
+                    lines_before: line,
+                    old: line * 10..line * 10 + 10,
+                    new: line * 10..line * 10 + text.len(),
+                };
+                assert_eq!(changed(&old, &new), Some(expected), "{line} {text:?}");
+            }
+        }
+        assert_eq!(changed(&old, &old), None);
+    }
 }

@@ -92,6 +92,7 @@ fn edit(call: &Call, input: &EditInput) -> Result<ToolOutput, ToolError> {
     let content = Content::load(call, given, call.file(given)?)?;
     let body = content.body.as_slice();
     let mut matches = exact(body, &input.old);
+    call.check()?;
     let mut is_loose = false;
     if matches.places.is_empty() && length(body) <= WHOLE {
         matches = loose(body, &input.old);
@@ -126,6 +127,7 @@ fn edit(call: &Call, input: &EditInput) -> Result<ToolOutput, ToolError> {
         return failed(format!("{given} would become too large"));
     }
     let new_body = replaced(body, &matches, input, is_loose);
+    call.check()?;
     if new_body == body {
         return failed("the file holds that already: there is nothing to do");
     }

@@ -4,6 +4,7 @@ use std::io::SeekFrom;
 
 use tooloop_tool::{ToolError, ToolOutput};
 
+use super::ahead::ahead;
 use super::call::{Call, failed};
 use super::image;
 use super::lines::{Lines, seek_from_end};
@@ -45,7 +46,16 @@ pub(crate) fn large(
     let found = match u64::try_from(offset) {
         Ok(first) => {
             let mark = call.seen.mark(&file.real_path, version, first);
-            from_mark(content, mark, first, &is_cancelled)
+            let (byte, line) = mark.map_or((0, 1), |mark| (mark.byte, mark.line));
+            // Another handle counts if it is one of the same file as it was.
+            let open = || {
+                let file = call.ops.open(&file.real_path).ok()?;
+                ((file.size, file.modified) == version).then_some(file.content)
+            };
+            ahead((byte, bytes), first - line, open, &is_cancelled).and_then(|ahead| {
+                let line = line + ahead.ends;
+                go_to(content, (ahead.byte, line), first, &is_cancelled)
+            })
         }
         Err(_) => seek_from_end(content, offset.unsigned_abs(), &is_cancelled)
             .map(|is_there| Ok(if is_there { offset } else { 1 })),
@@ -90,14 +100,14 @@ pub(crate) fn large(
     Ok(page.finish(encoding, vec![note]))
 }
 
-/// Goes to a line, and returns its number; else how many lines there are.
-fn from_mark(
+/// Goes to a line from a place within an earlier one, and returns its number; else how many lines
+/// there are.
+fn go_to(
     content: &mut dyn ReadSeek,
-    mark: Option<Mark>,
+    (byte, line): (u64, u64),
     first: u64,
     is_cancelled: &dyn Fn() -> bool,
 ) -> std::io::Result<Result<i64, u64>> {
-    let (byte, line) = mark.map_or((0, 1), |mark| (mark.byte, mark.line));
     content.seek(SeekFrom::Start(byte))?;
     let mut lines = Lines::new(content, is_cancelled);
     let skipped = lines.skip(first - line)?;

@@ -146,7 +146,7 @@ fn keep(bytes: &mut Vec<u8>, left_out: &mut u64, more: &[u8], kept: usize) {
     *left_out += (more.len() - room) as u64;
 }
 
-fn read(source: &mut dyn ReadSeek, buffer: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read(source: &mut dyn ReadSeek, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match source.read(buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -3,6 +3,7 @@
 //! They work on the machine that they are given ([`crate::Ops`]), and share what the model has
 //! seen of files in a session. Whether a path may be touched is not judged here.
 
+mod ahead;
 mod apply_patch;
 pub(crate) mod attributes;
 mod call;

@@ -29,5 +29,5 @@ fn whole(number: f64) -> Option<i64> {
 }
 
 pub(crate) fn schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "integer" })
+    json_schema!({ "type": ["integer", "null"] })
 }

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use tooloop_tool::ToolError;
 
-use super::call::{Call, failed, plain};
+use super::call::{Call, failed, plain, shown};
 use super::content::Content;
 use super::listing;
-use super::patch::place::{NoPlace, apply};
+use super::patch::place::{Applied, NoPlace, apply};
 use super::patch::{Change, Hunk, Section, Sign};
 use super::text::{Encoding, UTF8_MARK, counted, size};
 use super::{diff, nearest};
@@ -34,7 +34,11 @@ pub(crate) enum Kind {
         new: Option<Vec<u8>>,
         to: Option<(String, PathBuf)>,
     },
-    Delete(Content),
+    Delete {
+        old: Content,
+        /// Whether the path is a link, which goes, and not what it leads to.
+        is_link: bool,
+    },
 }
 
 /// Checks the sections of a patch against the files as they are.
@@ -52,7 +56,7 @@ pub(crate) fn plan(call: &Call, sections: Vec<Section>) -> Result<Vec<Step>, Too
         held += match &step.kind {
             Kind::Add(bytes) => bytes.len(),
             Kind::Update { old, new, .. } => old.body.len() + new.as_ref().map_or(0, Vec::len),
-            Kind::Delete(old) => old.body.len(),
+            Kind::Delete { old, .. } => old.body.len(),
         };
         if held > MOST {
             return failed(format!(
@@ -136,6 +140,16 @@ fn add(call: &Call, given: String, content: String) -> Result<Step, ToolError> {
     })
 }
 
+/// Whether a path leads to its file by a link of its own, not by one on the way.
+fn is_link(call: &Call, given: &str, old: &Content) -> Result<bool, ToolError> {
+    let path = call.path(given)?;
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Ok(false);
+    };
+    let folder = call.ops.open(folder);
+    Ok(folder.is_ok_and(|folder| folder.real_path.join(name) != old.file.real_path))
+}
+
 fn load(call: &Call, given: &str) -> Result<Content, ToolError> {
     match call.find(given)? {
         Some(file) => Content::load(call, given, plain(given, file)?),
@@ -147,7 +161,7 @@ fn delete(call: &Call, given: String, hunks: &[Hunk]) -> Result<Step, ToolError>
     let old = load(call, &given)?;
     if !hunks.is_empty() {
         let (_, body) = marked(&old.body);
-        let rest = apply(body, hunks).map_err(|problem| no_place(&given, &old, hunks, &problem))?;
+        let rest = placed(call, &given, &old, body, hunks)?;
         if !rest.body.is_empty() {
             return failed(format!(
                 "{given} holds more than the lines that the patch deletes; nothing is changed"
@@ -159,7 +173,10 @@ fn delete(call: &Call, given: String, hunks: &[Hunk]) -> Result<Step, ToolError>
         summary: format!("D {given}"),
         notes: Vec::new(),
         diff: diff::unified(&given, &old.body, b"", old.encoding),
-        kind: Kind::Delete(old),
+        kind: Kind::Delete {
+            is_link: is_link(call, &given, &old)?,
+            old,
+        },
         given,
     })
 }
@@ -172,7 +189,7 @@ fn update(
 ) -> Result<Step, ToolError> {
     let old = load(call, &given)?;
     let (mark, body) = marked(&old.body);
-    let applied = apply(body, hunks).map_err(|problem| no_place(&given, &old, hunks, &problem))?;
+    let applied = placed(call, &given, &old, body, hunks)?;
     for row in hunks.iter().flat_map(|hunk| &hunk.rows) {
         if row.sign == Sign::Add {
             old.takes(&given, &row.text)?;
@@ -181,6 +198,14 @@ fn update(
     let to = match to {
         Some(to) => {
             must_be_free(call, &to)?;
+            // A link that says where its file is from its own folder leads nowhere from another.
+            if is_link(call, &given, &old)? {
+                return failed(format!(
+                    "{given} is a link, which a patch does not move; move the file that it leads \
+                     to, {}, or the link with mv",
+                    shown(&old.file.real_path, &call.workspace)
+                ));
+            }
             let path = call.path(&to)?.components().collect();
             Some((to, path))
         }
@@ -227,6 +252,18 @@ fn marked(body: &[u8]) -> (&[u8], &[u8]) {
         0
     };
     body.split_at_checked(length).unwrap_or((&[], body))
+}
+
+fn placed(
+    call: &Call,
+    given: &str,
+    old: &Content,
+    body: &[u8],
+    hunks: &[Hunk],
+) -> Result<Applied, ToolError> {
+    let applied = apply(body, hunks, &|| call.is_cancelled());
+    call.check()?;
+    applied.map_err(|problem| no_place(given, old, hunks, &problem))
 }
 
 fn no_place(given: &str, old: &Content, hunks: &[Hunk], problem: &NoPlace) -> ToolError {

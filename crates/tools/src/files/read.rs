@@ -168,9 +168,6 @@ fn whole(
     if first > total.max(1) {
         return no_line(given, first, total);
     }
-    if repeated() {
-        return Ok(unchanged(given));
-    }
     let mut source = Cursor::new(body);
     let is_cancelled = || call.is_cancelled();
     let mut lines = Lines::new(&mut source, &is_cancelled);
@@ -183,6 +180,11 @@ fn whole(
         )
     });
     let mut page = read_or_fail(call, given, page)?;
+    // What a cancelled call has read nobody has seen.
+    call.check()?;
+    if repeated() {
+        return Ok(unchanged(given));
+    }
     let last = first + (page.count as u64).saturating_sub(1);
     let mut notes = Vec::new();
     if last < total {

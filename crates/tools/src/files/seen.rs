@@ -8,6 +8,9 @@ use std::time::SystemTime;
 /// How many files are remembered; of more, the one that was met longest ago is forgotten.
 const FILES: usize = 4096;
 
+/// How many bytes are taken in between two looks at the cancellation.
+const STRETCH: usize = 4 << 20;
+
 /// What stands for a file's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fingerprint(blake3::Hash);
@@ -15,6 +18,18 @@ pub(crate) struct Fingerprint(blake3::Hash);
 impl Fingerprint {
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self(blake3::hash(bytes))
+    }
+
+    /// Of bytes so many that whoever waits may have gone meanwhile: then there is none.
+    pub(crate) fn of_many(bytes: &[u8], is_cancelled: &dyn Fn() -> bool) -> Option<Self> {
+        let mut hasher = blake3::Hasher::new();
+        for stretch in bytes.chunks(STRETCH) {
+            if is_cancelled() {
+                return None;
+            }
+            hasher.update(stretch);
+        }
+        Some(Self(hasher.finalize()))
     }
 }
 
@@ -135,5 +150,27 @@ impl State {
             let oldest = oldest.0.clone();
             self.files.remove(&oldest);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn many_bytes_are_known_as_few_are_unless_nobody_waits() {
+        let bytes = b"abc".repeat(STRETCH);
+        let whole = Fingerprint::of_many(&bytes, &|| false);
+        assert_eq!(whole, Some(Fingerprint::of(&bytes)));
+        assert_eq!(
+            Fingerprint::of_many(b"", &|| false),
+            Some(Fingerprint::of(b""))
+        );
+        let asked = Cell::new(0);
+        let is_cancelled = || asked.replace(asked.get() + 1) == 1;
+        assert_eq!(Fingerprint::of_many(&bytes, &is_cancelled), None);
+        assert_eq!(asked.get(), 2);
     }
 }

@@ -136,8 +136,9 @@ fn replace(
         )));
     }
     call.check()?;
-    let path = call.path(given)?;
-    match call.ops.write(&path, &new, WriteAs::Replacement) {
+    // Not what the path may lead to by now: this is the file that was looked at.
+    let path = &file.real_path;
+    match call.ops.write(path, &new, WriteAs::Replacement) {
         Ok(real_path) => call.seen.wrote(real_path, Fingerprint::of(&new)),
         Err(error) => return failed(format!("cannot replace {given}: {}", words(&error))),
     }

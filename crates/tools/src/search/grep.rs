@@ -12,7 +12,8 @@ use tooloop_tool::{Tool, ToolContext, ToolError, ToolOutput};
 use super::answer::answer;
 use super::found::Found;
 use super::matcher::matcher;
-use super::pattern::Pattern;
+use super::pattern::{Pattern, split};
+use super::report::named;
 use super::root::Root;
 use super::searcher::Search;
 use super::sink::Keep;
@@ -127,10 +128,21 @@ fn search(
     let (excludes, glob) = match input.glob.as_deref() {
         None => (false, None),
         Some(glob) => {
-            let bare = glob.strip_prefix('!');
-            let pattern = Pattern::parse(bare.unwrap_or(glob))
+            let excludes = glob.starts_with('!');
+            let bare = glob.strip_prefix('!').unwrap_or(glob);
+            // Its folder would say where to search, which the path says.
+            if let (Some(folder), rest) = split(bare) {
+                return Err(ToolError::Failed(format!(
+                    "glob: a pattern here is for the files below path, and {} leads out of it; \
+                     give {} as path and {} as glob",
+                    named(bare),
+                    named(&folder.to_string_lossy()),
+                    named(rest)
+                )));
+            }
+            let pattern = Pattern::parse(bare)
                 .map_err(|error| ToolError::Failed(format!("glob: {error}")))?;
-            (bare.is_some(), Some(Arc::new(pattern)))
+            (excludes, Some(Arc::new(pattern)))
         }
     };
     let root = Root::find(workspace, input.path())?;

@@ -47,6 +47,11 @@ pub(super) fn matcher(
                  multiline to true: {}",
                 named(pattern)
             ),
+            _ if error.to_string().contains("size limit") => format!(
+                "the pattern is too large, since each repetition counts as often as it may occur: \
+                 ask for fewer, or write [0-9A-Za-z_] for \\w: {}",
+                named(pattern)
+            ),
             _ => format!("invalid pattern: {error}: {}", named(pattern)),
         })
 }

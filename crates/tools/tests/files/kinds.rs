@@ -190,6 +190,31 @@ fn large(room: &Room) -> usize {
 }
 
 #[tokio::test]
+async fn lines_far_into_a_file_have_their_numbers() {
+    let room = Room::new();
+    // Long enough to be counted by several threads, with lines that no piece ends with.
+    let mut text = String::new();
+    let mut count = 0_usize;
+    while text.len() <= (40 << 20) {
+        count += 1;
+        text.push_str(&format!("line {count} {}\n", "-".repeat(count % 211)));
+    }
+    room.put("long", text);
+    for offset in [2, count / 3, count / 2, count - 1, count] {
+        let input = json!({"path": "long", "offset": offset, "limit": 1});
+        let shown = room.ok("read", input).await;
+        let line = format!("{offset}\tline {offset} ");
+        assert!(shown.starts_with(&line), "{offset}: {shown}");
+    }
+    let offset = count + 1;
+    assert_eq!(
+        room.fail("read", json!({"path": "long", "offset": offset}))
+            .await,
+        format!("there is no line {offset}: long has {count} lines")
+    );
+}
+
+#[tokio::test]
 async fn large_files_are_read_in_parts_and_not_replaced() {
     let room = Room::new();
     let count = large(&room);

@@ -1,8 +1,15 @@
 //! The tools on another machine than this one.
 
-use serde_json::json;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::Arc;
 
-use crate::memory::memory;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::memory::{BeforeWrites, memory};
+use crate::room::Room;
 
 #[tokio::test]
 async fn all_tools_work_on_another_machine() {
@@ -57,53 +64,21 @@ async fn a_patch_that_fails_half_way_is_taken_back() {
 
 #[tokio::test]
 async fn what_cannot_be_taken_back_is_named() {
-    #[derive(Debug)]
-    struct Breaks(std::sync::Arc<crate::memory::Memory>);
-    // The second write breaks the disk under the first one, too.
-    impl tooloop_tools::Ops for Breaks {
-        fn execute(
-            &self,
-            command: tooloop_exec::Command,
-        ) -> tooloop_tools::OpsFuture<'_, Result<tooloop_exec::Outcome, tooloop_exec::StartError>>
-        {
-            self.0.execute(command)
-        }
-        fn open(&self, path: &std::path::Path) -> std::io::Result<tooloop_tools::OpenFile> {
-            self.0.open(path)
-        }
-        fn write(
-            &self,
-            path: &std::path::Path,
-            contents: &[u8],
-            write_as: tooloop_tools::WriteAs,
-        ) -> std::io::Result<std::path::PathBuf> {
-            if path.ends_with("two") {
-                let all = ["/w/one".into(), "/w/two".into()];
-                self.0.faults.lock().unwrap().extend(all);
-            }
-            self.0.write(path, contents, write_as)
-        }
-        fn rename(&self, from: &std::path::Path, to: &std::path::Path) -> std::io::Result<()> {
-            self.0.rename(from, to)
-        }
-        fn remove(&self, path: &std::path::Path) -> std::io::Result<()> {
-            self.0.remove(path)
-        }
-        fn list(
-            &self,
-            folder: &std::path::Path,
-            most: usize,
-        ) -> std::io::Result<tooloop_tools::Listing> {
-            self.0.list(folder, most)
-        }
-    }
     let (machine, _) = memory();
     machine.put("/w/one", b"1\n");
     machine.put("/w/two", b"1\n");
-    let room = crate::room::Room::on(
-        std::sync::Arc::new(Breaks(machine)),
-        std::path::Path::new("/w"),
-    );
+    // The second write breaks the disk under the first one, too.
+    let broken = machine.clone();
+    let breaks = BeforeWrites {
+        machine,
+        act: move |path: &Path| {
+            if path.ends_with("two") {
+                let all = ["/w/one".into(), "/w/two".into()];
+                broken.faults.lock().unwrap().extend(all);
+            }
+        },
+    };
+    let room = Room::on(Arc::new(breaks), Path::new("/w"));
     assert_eq!(
         room.no_patch("--- one\n+++ one\n@@\n-1\n+2\n--- two\n+++ two\n@@\n-1\n+2\n")
             .await,
@@ -123,4 +98,41 @@ async fn a_read_without_end_is_cancelled() {
             "cancelled"
         );
     }
+}
+
+#[tokio::test]
+async fn what_a_cancelled_read_has_read_nobody_has_seen() {
+    let (machine, mut room) = memory();
+    machine.put("/w/f", b"1\n");
+    *machine.at_end.lock().unwrap() = Some(room.context.cancellation.clone());
+    assert_eq!(room.fail("read", json!({"path": "f"})).await, "cancelled");
+    room.context.cancellation = CancellationToken::new();
+    let error = room
+        .fail("write", json!({"path": "f", "content": "2\n"}))
+        .await;
+    assert!(error.contains("you have not read it"), "{error}");
+    assert_eq!(room.read("f").await, "1\t1\n");
+}
+
+#[tokio::test]
+async fn the_file_that_was_looked_at_is_the_one_that_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = folder.path().canonicalize().unwrap();
+    let path = |name: &str| workspace.join(name);
+    fs::write(path("a"), "a\n").unwrap();
+    fs::write(path("b"), "b\n").unwrap();
+    symlink("a", path("link")).unwrap();
+    let link = path("link");
+    let machine = BeforeWrites {
+        machine: crate::room::local(),
+        act: move |_: &Path| {
+            fs::remove_file(&link).unwrap();
+            symlink("b", &link).unwrap();
+        },
+    };
+    let room = Room::on(Arc::new(machine), &workspace);
+    room.read("link").await;
+    room.write("link", "new\n").await;
+    assert_eq!(fs::read(path("a")).unwrap(), b"new\n");
+    assert_eq!(fs::read(path("b")).unwrap(), b"b\n");
 }

@@ -16,6 +16,8 @@ pub(crate) struct Memory {
     pub(crate) faults: Mutex<Vec<PathBuf>>,
     /// Fires when an endless file has been read from that often.
     pub(crate) endless: Mutex<Option<(usize, CancellationToken)>>,
+    /// Fires when the file that is opened next has been read to its end.
+    pub(crate) at_end: Mutex<Option<CancellationToken>>,
 }
 
 impl Memory {
@@ -71,6 +73,65 @@ impl Seek for Endless {
     }
 }
 
+/// A file at whose end something fires, when who reads has been told so twice: then it is believed.
+struct UpTo(Cursor<Vec<u8>>, CancellationToken, usize);
+
+impl Read for UpTo {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.0.read(buffer)?;
+        self.2 += usize::from(length == 0);
+        if self.2 == 2 {
+            self.1.cancel();
+        }
+        Ok(length)
+    }
+}
+
+impl Seek for UpTo {
+    fn seek(&mut self, place: SeekFrom) -> io::Result<u64> {
+        self.0.seek(place)
+    }
+}
+
+/// A machine to which something is done before each write.
+pub(crate) struct BeforeWrites<F> {
+    pub(crate) machine: Arc<dyn Ops>,
+    pub(crate) act: F,
+}
+
+impl<F> std::fmt::Debug for BeforeWrites<F> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.machine.fmt(formatter)
+    }
+}
+
+impl<F: Fn(&Path) + Send + Sync + 'static> Ops for BeforeWrites<F> {
+    fn execute(&self, command: Command) -> OpsFuture<'_, Result<Outcome, StartError>> {
+        self.machine.execute(command)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<OpenFile> {
+        self.machine.open(path)
+    }
+
+    fn write(&self, path: &Path, contents: &[u8], write_as: WriteAs) -> io::Result<PathBuf> {
+        (self.act)(path);
+        self.machine.write(path, contents, write_as)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.machine.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.machine.remove(path)
+    }
+
+    fn list(&self, folder: &Path, most: usize) -> io::Result<Listing> {
+        self.machine.list(folder, most)
+    }
+}
+
 impl Ops for Memory {
     fn execute(&self, _: Command) -> OpsFuture<'_, Result<Outcome, StartError>> {
         panic!("no commands here")
@@ -95,7 +156,11 @@ impl Ops for Memory {
             }
             None => return Err(io::ErrorKind::NotFound.into()),
         };
-        let content: Box<dyn ReadSeek> = Box::new(Cursor::new(bytes.clone()));
+        let content = Cursor::new(bytes.clone());
+        let content: Box<dyn ReadSeek> = match self.at_end.lock().unwrap().take() {
+            Some(token) => Box::new(UpTo(content, token, 0)),
+            None => Box::new(content),
+        };
         Ok(OpenFile {
             real_path: path.into(),
             kind,

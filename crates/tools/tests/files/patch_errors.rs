@@ -1,6 +1,6 @@
 //! Patches that are not quite right: which are taken, and what is said of the others.
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use serde_json::json;
 
@@ -429,6 +429,56 @@ async fn files_must_be_as_the_patch_expects() {
     room.patch("*** Begin Patch\n*** Update File: h\n+x\n*** End Patch\n")
         .await;
     assert_eq!(room.bytes("h"), b"\xe9\nx\n");
+}
+
+#[tokio::test]
+async fn a_link_goes_or_stays_as_a_link() {
+    let room = Room::new();
+    std::fs::create_dir(room.path("d")).unwrap();
+    room.put("f", "a\n");
+    room.put("g", "b\n");
+    symlink("f", room.path("link")).unwrap();
+    symlink("d", room.path("to")).unwrap();
+    symlink("../g", room.path("d/g")).unwrap();
+    let patch = |body: &str| format!("*** Begin Patch\n{body}*** End Patch\n");
+    assert_eq!(
+        room.no_patch(&patch("*** Update File: link\n*** Move to: d/f\n-a\n+b\n"))
+            .await,
+        "link is a link, which a patch does not move; move the file that it leads to, f, or the \
+         link with mv"
+    );
+    // A later step that fails leaves the link as it was.
+    std::fs::set_permissions(room.path("g"), std::fs::Permissions::from_mode(0o444)).unwrap();
+    let error = room
+        .no_patch(&patch("*** Delete File: link\n*** Delete File: g\n"))
+        .await;
+    assert!(
+        error.ends_with("all is put back, nothing is changed"),
+        "{error}"
+    );
+    assert!(room.path("link").is_symlink());
+    let answer = room
+        .patch(&patch("*** Delete File: link\n*** Delete File: to/g\n"))
+        .await;
+    assert_eq!(answer, "the patch is applied:\nD link\nD to/g");
+    assert_eq!(room.names(), ["d", "f", "g", "to"]);
+    // What lies behind a link to a folder is itself no link.
+    room.put("d/h", "h\n");
+    room.patch(&patch("*** Update File: to/h\n*** Move to: h\n"))
+        .await;
+    assert_eq!(room.bytes("h"), b"h\n");
+}
+
+#[tokio::test]
+async fn a_patch_has_a_most_of_files() {
+    let room = Room::new();
+    let sections = "*** Delete File: f\n".repeat(1001);
+    assert_eq!(
+        room.no_patch(&format!("*** Begin Patch\n{sections}*** End Patch\n"))
+            .await,
+        "patch line 1002: the patch changes more than 1000 files; make several of it; nothing is \
+         changed"
+    );
 }
 
 #[tokio::test]

@@ -265,7 +265,9 @@ async fn what_is_wrong_is_said() {
         ),
         (
             json!({ "pattern": r"\w{1000}{1000}" }),
-            "invalid pattern: compiled regex exceeds size limit of 4194304: \\w{1000}{1000}".into(),
+            "the pattern is too large, since each repetition counts as often as it may occur: ask \
+             for fewer, or write [0-9A-Za-z_] for \\w: \\w{1000}{1000}"
+                .into(),
         ),
         (
             json!({ "pattern": "x".repeat(10_000) }),
@@ -331,6 +333,27 @@ async fn a_glob_narrows() {
             .grep(json!({ "pattern": "x", "glob": glob, "mode": "files" }))
             .await;
         assert_eq!(found, files, "{glob}");
+    }
+}
+
+#[tokio::test]
+async fn a_glob_that_says_where_to_search_is_refused() {
+    let room = Room::new();
+    room.write("src/a.rs", "x").write("web/a.rs", "x");
+    for (glob, folder, rest) in [
+        ("/src/**/*.rs", "/src", "**/*.rs"),
+        ("../other/*.rs", "..", "other/*.rs"),
+        ("!/src/*.rs", "/src", "*.rs"),
+    ] {
+        assert_eq!(
+            room.grep_error(json!({ "pattern": "x", "glob": glob }))
+                .await,
+            format!(
+                "glob: a pattern here is for the files below path, and {} leads out of it; give \
+                 {folder} as path and {rest} as glob",
+                glob.trim_start_matches('!')
+            )
+        );
     }
 }
 

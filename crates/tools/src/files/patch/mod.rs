@@ -15,6 +15,9 @@ pub(crate) struct Patch {
     pub(crate) has_modes: bool,
 }
 
+/// The most changed files of a patch.
+const MOST_SECTIONS: usize = 1000;
+
 /// A change to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Section {
@@ -96,6 +99,12 @@ impl Patch {
             }
             Some(_) => unified::parse(&lines)?,
         };
+        if let Some(section) = patch.sections.get(MOST_SECTIONS) {
+            return error(
+                section.line,
+                format!("the patch changes more than {MOST_SECTIONS} files; make several of it"),
+            );
+        }
         if patch.sections.is_empty() {
             return error(
                 first.unwrap_or_default() + 1,

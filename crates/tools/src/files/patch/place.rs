@@ -34,7 +34,11 @@ pub(crate) struct NoPlace {
 }
 
 /// Applies hunks to a file, all of them to the file as it is.
-pub(crate) fn apply(body: &[u8], hunks: &[Hunk]) -> Result<Applied, NoPlace> {
+pub(crate) fn apply(
+    body: &[u8],
+    hunks: &[Hunk],
+    is_cancelled: &dyn Fn() -> bool,
+) -> Result<Applied, NoPlace> {
     let lines: Vec<&[u8]> = body.split_inclusive(|byte| *byte == b'\n').collect();
     let exact = Flat::new(&lines, without_end);
     let trimmed = LazyCell::new(|| Flat::new(&lines, trimmed));
@@ -42,6 +46,13 @@ pub(crate) fn apply(body: &[u8], hunks: &[Hunk]) -> Result<Applied, NoPlace> {
     let mut loose = Vec::new();
     let mut done = 0;
     for hunk in hunks {
+        if is_cancelled() {
+            return Err(NoPlace {
+                line: hunk.line,
+                problem: "nobody waits for it any more".into(),
+                is_missing: false,
+            });
+        }
         let place = match find(&exact, hunk, done, |row| row.text.as_bytes()) {
             Err(problem) if problem.is_missing => {
                 let found = find(&trimmed, hunk, done, |row| trim(row.text.as_bytes()));
@@ -395,5 +406,38 @@ impl Builder {
             let end = self.end.filter(|_| !has_own_ends).unwrap_or(own);
             self.body.extend_from_slice(end.as_bytes());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn whoever_does_not_wait_is_asked_before_each_hunk() {
+        let hunk = |line| Hunk {
+            line,
+            rows: vec![Row::parse("-a").unwrap()],
+            ..Hunk::default()
+        };
+        let asked = Cell::new(0);
+        let is_cancelled = || {
+            asked.set(asked.get() + 1);
+            asked.get() == 2
+        };
+        let problem = apply(b"a\na\n", &[hunk(1), hunk(3)], &is_cancelled).unwrap_err();
+        assert_eq!((problem.line, asked.get()), (1, 1));
+        let hunks = [
+            Hunk {
+                at: Some(1),
+                ..hunk(1)
+            },
+            hunk(3),
+        ];
+        asked.set(0);
+        let problem = apply(b"a\na\n", &hunks, &is_cancelled).unwrap_err();
+        assert_eq!((problem.line, asked.get()), (3, 2));
     }
 }

@@ -247,6 +247,7 @@ fn agent(
 fn policy(settings: &Settings, workspace: &Path) -> Policy {
     let policy = Policy {
         roots: Vec::new(),
+        home: None,
         mode: settings.permission_mode,
         deny: settings.disallowed_tools.clone(),
         ask: settings.ask_tools.clone(),

@@ -6,7 +6,7 @@ use crate::{
     Access, Rule, Touch,
     command_rule::{Hit, Line, shown},
     path_rule::{PathPattern, Reading},
-    shell::Direction,
+    shell::{Direction, Piece, Unknown, Word},
 };
 
 /// What the name of a rule speaks about besides the tool of that name.
@@ -91,7 +91,7 @@ impl<'a> Call<'a> {
     }
 
     /// Tells how a deny or ask rule meets the call.
-    pub(crate) fn hit(&self, rule: &Rule) -> Hit {
+    pub(crate) fn hit(&self, rule: &Rule, places: Places<'_>) -> Hit {
         let named = rule.names(self.tool);
         let kind = kind(rule);
         let Some(specifier) = rule.specifier() else {
@@ -127,7 +127,7 @@ impl<'a> Call<'a> {
                     self.lines
                         .iter()
                         .chain(&self.inputs)
-                        .map(|line| path_hit(line, specifier, wanted)),
+                        .map(|line| path_hit(line, specifier, wanted, places)),
                 );
             }
         }
@@ -262,6 +262,30 @@ impl<'a> Call<'a> {
     }
 }
 
+/// What relative paths in shell lines may mean.
+#[derive(Clone, Copy)]
+pub(crate) struct Places<'a> {
+    /// The folders in which a shell may be.
+    pub(crate) roots: &'a [PathBuf],
+    pub(crate) home: Option<&'a Path>,
+}
+
+impl<'a> Places<'a> {
+    /// The paths that a text in a shell line may mean.
+    fn meant(self, text: &'a str) -> impl Iterator<Item = PathBuf> + 'a {
+        let roots = self.roots.iter().map(PathBuf::as_path);
+        let below_roots = roots.map(move |root| root.join(text));
+        let rest = text
+            .strip_prefix('~')
+            .filter(|rest| rest.is_empty() || rest.starts_with('/'));
+        let rest = rest.map(|rest| rest.trim_start_matches('/'));
+        let below_home = self.home.zip(rest).map(|(home, rest)| home.join(rest));
+        std::iter::once(PathBuf::from(text))
+            .chain(below_roots)
+            .chain(below_home)
+    }
+}
+
 /// Tells whether a file may be touched as far as the borders go.
 fn is_inside(path: &Path, roots: &[PathBuf]) -> bool {
     let climbs = path.components().any(|part| part == Component::ParentDir);
@@ -291,17 +315,21 @@ fn covers_all(rule: &Rule) -> bool {
 /// Tells whether a shell line names a path that a rule about files speaks of.
 ///
 /// It sees only what stands in the line: a bell, not a lock.
-fn path_hit(line: &Line<'_>, specifier: &str, kind: Kind) -> Hit {
+fn path_hit(line: &Line<'_>, specifier: &str, kind: Kind, places: Places<'_>) -> Hit {
     let wanted = match kind {
         Kind::Read => Direction::Read,
         Kind::Write | Kind::Command | Kind::Host => Direction::Write,
     };
     let pattern = PathPattern::new(specifier);
-    let matches = |text: &str| !text.is_empty() && pattern.matches(Path::new(text), Reading::Wide);
+    let matches = |text: &str| {
+        let mut meant = places.meant(text);
+        !text.is_empty() && meant.any(|path| pattern.matches(&path, Reading::Wide))
+    };
+    let names = |word: &Word| matches(&known(word));
     for redirect in line.analysis.redirects() {
         let names_path = redirect.direction == wanted && !redirect.is_harmless()
             || (redirect.direction == Direction::Read && wanted == Direction::Read);
-        if names_path && redirect.target.literal().is_some_and(matches) {
+        if names_path && names(&redirect.target) {
             return Hit::Surely(shown(&redirect.text));
         }
     }
@@ -309,14 +337,31 @@ fn path_hit(line: &Line<'_>, specifier: &str, kind: Kind) -> Hit {
         return Hit::Never;
     }
     for command in line.analysis.commands() {
-        for text in command.arguments().iter().filter_map(|word| word.literal()) {
-            let value = text.split_once('=').map_or(text, |(_, value)| value);
-            if matches(text) || (value.len() < text.len() && matches(value)) {
+        for word in command.arguments() {
+            let value = word.literal().and_then(|text| text.split_once('='));
+            if names(word) || value.is_some_and(|(_, value)| matches(value)) {
                 return Hit::Surely(shown(&command.text));
             }
         }
     }
     Hit::Never
+}
+
+/// The path that a word is, as far as it is known: all of it, or else the folder in which it begins.
+fn known(word: &Word) -> String {
+    let is_own_home = word.raw == "~" || word.raw.starts_with("~/");
+    let (start, pieces) = match word.pieces.as_slice() {
+        [Piece::Unknown(Unknown::Tilde), rest @ ..] if is_own_home => ("~", rest),
+        pieces => ("", pieces),
+    };
+    match pieces {
+        [Piece::Text(text)] => format!("{start}{text}"),
+        [Piece::Text(text), ..] => {
+            let folder = text.rsplit_once('/').map_or("", |(folder, _)| folder);
+            format!("{start}{folder}")
+        }
+        [] | [Piece::Unknown(_), ..] => start.to_owned(),
+    }
 }
 
 /// Tells whether a specifier such as `domain:example.com` names this host.

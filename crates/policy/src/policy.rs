@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
-    Access, Decision, Mode, Rule, Touch, call::Call, command_rule::Hit, path_rule, pattern,
+    Access, Decision, Mode, Rule, Touch,
+    call::{Call, Places},
+    command_rule::Hit,
+    path_rule, pattern,
 };
 
 /// Rules and mode; judges an access and never runs anything.
@@ -24,6 +27,8 @@ pub struct Policy {
     /// The folders that files may be touched in: absolute, links resolved. What lies outside is
     /// asked about unless an allow rule names its path. Empty: there is no border.
     pub roots: Vec<PathBuf>,
+    /// What `~` means in shell lines; see [`Policy::anchored`].
+    pub home: Option<PathBuf>,
 }
 
 impl Policy {
@@ -43,9 +48,13 @@ impl Policy {
     #[must_use]
     pub fn decide(&self, tool: &str, access: &Access) -> Decision {
         let call = Call::new(tool, access);
+        let places = Places {
+            roots: &self.roots,
+            home: self.home.as_deref(),
+        };
         let mut doubt = None;
         for rule in &self.deny {
-            match call.hit(rule) {
+            match call.hit(rule, places) {
                 Hit::Surely(part) => {
                     return Decision::Deny {
                         reason: format!("`{part}` is denied by the rule {rule}"),
@@ -73,7 +82,7 @@ impl Policy {
             return Decision::Allow;
         }
         for rule in &self.ask {
-            match call.hit(rule) {
+            match call.hit(rule, places) {
                 Hit::Surely(part) => {
                     return self.question(format!("the rule {rule} asks about `{part}`"));
                 }
@@ -144,6 +153,19 @@ impl Policy {
             .flatten()
         {
             *rule = rule.anchored(root, home);
+        }
+        self.home = home.map(Path::to_owned);
+        self
+    }
+
+    /// Has the rules that deny or ask hold also for what the folders that they name really are:
+    /// `real` tells where a path leads. Rules that allow stay as they are, since whoever makes a
+    /// link must not widen them.
+    #[must_use]
+    pub fn with_links_followed(mut self, real: impl Fn(&Path) -> PathBuf) -> Self {
+        for rules in [&mut self.deny, &mut self.ask] {
+            let followed: Vec<_> = rules.iter().filter_map(|rule| rule.moved(&real)).collect();
+            rules.extend(followed);
         }
         self
     }

@@ -3,7 +3,11 @@
 //! A rule is only text with a shape here; what a specifier means depends on what a call touches
 //! and is the policy's to say.
 
-use std::{fmt, path::Path, str::FromStr};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 use thiserror::Error;
 
@@ -90,6 +94,29 @@ impl Rule {
             tool: self.tool.clone(),
             specifier: anchored.or_else(|| self.specifier.clone()),
         }
+    }
+
+    /// The same rule for where the folder that its path begins with leads; `None` if that is where
+    /// it is, or if it names no absolute path.
+    pub(crate) fn moved(&self, real: impl Fn(&Path) -> PathBuf) -> Option<Self> {
+        let specifier = self.specifier().filter(|_| self.is_about_files())?.trim();
+        if !specifier.starts_with('/') {
+            return None;
+        }
+        let is_plain = |part: &&str| !part.contains(['*', '?', '\\']);
+        let plain = specifier.split('/').take_while(is_plain);
+        let folder = plain.collect::<Vec<_>>().join("/");
+        let rest = specifier.get(folder.len()..)?;
+        let folder = Path::new(&folder);
+        if folder.as_os_str().is_empty() {
+            return None;
+        }
+        let moved = real(folder);
+        if moved == folder {
+            return None;
+        }
+        let moved = path_rule::escape(moved.to_str()?.trim_end_matches('/'));
+        Self::new(&self.tool, Some(&format!("{moved}{rest}"))).ok()
     }
 
     /// The rule that everything below a folder may be read; `None` if its name is no text.

@@ -1,5 +1,7 @@
 //! What a policy decides, as tables.
 
+use std::path::Path;
+
 use tooloop_policy::{Access, AccessEffect, Decision, Mode, Policy, Rule, Touch};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +31,7 @@ fn policy(mode: Mode, deny: &[&str], ask: &[&str], allow: &[&str]) -> Policy {
         deny: rules(deny),
         ask: rules(ask),
         allow: rules(allow),
-        roots: Vec::new(),
+        ..Policy::default()
     }
 }
 
@@ -464,7 +466,6 @@ fn denied_paths_are_found_wherever_they_stand() {
 
 #[test]
 fn anchored_rules_cover_absolute_paths() {
-    use std::path::Path;
     let policy = policy(
         Mode::Default,
         &["Edit(.git/**)"],
@@ -478,6 +479,71 @@ fn anchored_rules_cover_absolute_paths() {
     assert_eq!(edit("/w/q/src/a.rs"), Ask);
     assert_eq!(edit("/w/p/.git/config"), Deny);
     assert_eq!(edit("/w/q/.git/config"), Ask);
+}
+
+#[test]
+fn anchored_rules_are_held_against_shell_lines_too() {
+    let rules = [
+        "Read(./secrets/**)",
+        "Read(.env)",
+        "Read(~/.ssh/**)",
+        "Read(/etc/shadow)",
+        "Edit(gen/**)",
+    ];
+    let policy = Policy {
+        roots: vec!["/w/p".into(), "/w/q".into()],
+        ..policy(Mode::Default, &rules, &[], &["Bash"])
+    }
+    .anchored(Path::new("/w/p"), Some(Path::new("/home/u")));
+    let table = [
+        ("cat secrets/key", Deny),
+        ("cat ./secrets/../secrets/key", Deny),
+        ("cat ../p/secrets/key", Deny),
+        ("cat < secrets/key", Deny),
+        ("cat secrets/*", Deny),
+        ("cat secrets/$X", Deny),
+        ("cd secrets", Deny),
+        ("cat /w/p/secrets/key", Deny),
+        ("cat .env", Deny),
+        ("cat sub/.env", Deny),
+        ("cat ~/.ssh/id", Deny),
+        ("cat /home/u/.ssh/id", Deny),
+        ("cat /etc/shadow", Deny),
+        ("dd if=secrets/key", Deny),
+        ("echo x > gen/a", Deny),
+        ("echo x > gen/$X", Deny),
+        ("cat /w/q/other", Allow),
+        ("cat secret", Allow),
+        ("cat sub/secrets/key", Allow),
+        ("cat ~/.bashrc", Allow),
+        ("cat */key", Allow),
+        ("cat gen/a", Allow),
+    ];
+    for (line, expected) in table {
+        let decision = policy.decide("bash", &Access::command(line));
+        assert_eq!(verdict(&decision), expected, "{line}");
+    }
+}
+
+#[test]
+fn rules_that_refuse_hold_where_links_lead() {
+    let rules = [
+        "Read(/w/p/secrets/**)",
+        "Read(/w/p/*/key)",
+        "Read(.env)",
+        "Read(/**)",
+        "Bash(/w/p/secrets/x)",
+    ];
+    let real = |path: &Path| match path.to_str() {
+        Some("/w/p/secrets") => "/vault/a*b".into(),
+        _ => path.to_owned(),
+    };
+    let before = policy(Mode::Default, &rules, &[], &["Read(/w/p/secrets/**)"]);
+    let policy = before.clone().with_links_followed(real);
+    let denied: Vec<_> = policy.deny.iter().map(ToString::to_string).collect();
+    let more = [r"Read(/vault/a\*b/**)"];
+    assert_eq!(denied, [&rules[..], &more[..]].concat());
+    assert_eq!(policy.allow, before.allow);
 }
 
 #[test]

@@ -41,6 +41,25 @@ pub fn outputs_beside(journal: &Path) -> PathBuf {
     journal.with_extension("outputs")
 }
 
+/// How many sessions back the past of a fork is followed.
+const GENERATIONS: usize = 32;
+
+/// The folders for the long outputs of the sessions that the one with this journal was forked from:
+/// its past names files in them. The journals of those sessions are looked for beside this one.
+#[must_use]
+pub fn inherited_outputs(journal: &Path, header: &Header) -> Vec<PathBuf> {
+    let mut parent = header.forked_from.clone();
+    let mut folders = Vec::new();
+    while let Some(forked) = parent.filter(|_| folders.len() < GENERATIONS) {
+        let journal = journal.with_file_name(format!("{}.jsonl", forked.session));
+        folders.push(outputs_beside(&journal));
+        // One that is gone took its own past with it.
+        let header = read_header(&journal).ok();
+        parent = header.and_then(|(header, _)| header.forked_from);
+    }
+    folders
+}
+
 impl Catalog {
     /// The sessions of `workspace`, kept below `root`.
     #[must_use]

@@ -17,7 +17,7 @@ mod lock;
 mod record;
 mod store;
 
-pub use catalog::{Catalog, Summary, outputs_beside};
+pub use catalog::{Catalog, Summary, inherited_outputs, outputs_beside};
 pub use error::StoreError;
 pub use jsonl::{JsonlStore, Opened, read_records};
 pub use record::{FORMAT_VERSION, ForkedFrom, Header, Record, SessionId};

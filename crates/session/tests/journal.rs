@@ -10,8 +10,8 @@ use tooloop_model::{
     AssistantMessage, ContentBlock, JsonObject, Message, ToolInput, ToolResult, ToolUse,
 };
 use tooloop_session::{
-    Catalog, Header, JsonlStore, MemoryStore, Record, SessionId, Store, StoreError, conformance,
-    read_records,
+    Catalog, ForkedFrom, Header, JsonlStore, MemoryStore, Record, SessionId, Store, StoreError,
+    conformance, inherited_outputs, outputs_beside, read_records,
 };
 
 fn entries() -> Vec<Entry> {
@@ -244,4 +244,42 @@ fn sessions_are_found_by_name_and_by_age() {
         catalog.find("0"),
         Err(StoreError::Ambiguous { .. })
     ));
+}
+
+#[test]
+fn a_fork_knows_where_the_outputs_of_its_past_are() {
+    let root = tempfile::tempdir().unwrap();
+    let catalog = Catalog::new(root.path(), Path::new("/w"));
+    let mut parent = None;
+    let mut paths: Vec<std::path::PathBuf> = Vec::new();
+    for _ in 0..3 {
+        let id = SessionId::generate();
+        let header = Header {
+            forked_from: parent.map(|session| ForkedFrom {
+                session,
+                record: None,
+            }),
+            ..Header::new(id, "/w".into())
+        };
+        let path = catalog.path(id);
+        let mut store = JsonlStore::create(path.clone(), header.clone());
+        store.append(&entries()).unwrap();
+        let expected: Vec<_> = paths
+            .iter()
+            .rev()
+            .map(|path| outputs_beside(path))
+            .collect();
+        assert_eq!(inherited_outputs(&path, &header), expected);
+        parent = Some(id);
+        paths.push(path);
+    }
+    // Of a journal that is gone only its own are known.
+    let newest = paths.pop().unwrap();
+    let (header, _) = read_records(&newest, |_| {}).unwrap();
+    let before = paths.pop().unwrap();
+    fs::remove_file(&before).unwrap();
+    assert_eq!(
+        inherited_outputs(&newest, &header),
+        [outputs_beside(&before)]
+    );
 }

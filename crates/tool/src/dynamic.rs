@@ -72,8 +72,8 @@ impl<T: Tool> DynTool for Erased<T> {
 }
 
 /// The schema as a provider wants it: an object schema, without the dialect's address and without
-/// the Rust type's name, which only cost tokens.
-pub(crate) fn schema_of<I: JsonSchema>() -> RawJson {
+/// the Rust type's name, which only cost tokens, and without the fields that are withheld.
+pub(crate) fn schema_of<I: JsonSchema>(withheld: &[&str]) -> RawJson {
     let settings = schemars::generate::SchemaSettings::draft2020_12().with(|settings| {
         settings.meta_schema = None;
         settings.inline_subschemas = true;
@@ -92,6 +92,12 @@ pub(crate) fn schema_of<I: JsonSchema>() -> RawJson {
             object
                 .entry("properties")
                 .or_insert_with(|| serde_json::Value::Object(serde_json::Map::new()));
+        }
+        if let Some(serde_json::Value::Object(properties)) = object.get_mut("properties") {
+            properties.retain(|name, _| !withheld.contains(&name.as_str()));
+        }
+        if let Some(serde_json::Value::Array(required)) = object.get_mut("required") {
+            required.retain(|name| name.as_str().is_none_or(|name| !withheld.contains(&name)));
         }
     }
     RawJson::from_value(&schema)

@@ -23,6 +23,12 @@ pub trait Tool: Send + Sync + 'static {
     /// What the tool does and when to use it, for the model. Short: it is sent with each request.
     fn description(&self) -> &str;
 
+    /// Fields of the input that the model is not told of, where an instance is built without what
+    /// they ask for. [`Tool::run`] answers a call that has one all the same.
+    fn withheld_fields(&self) -> &[&str] {
+        &[]
+    }
+
     /// What a call with this input would touch. Pure and quick: it may be asked more than once for
     /// a call, and while the model is still writing. A call whose access is read-only may run
     /// beside others, may start before the message is complete, and may then be thrown away.
@@ -52,7 +58,7 @@ pub trait Tool: Send + Sync + 'static {
 
 /// Erases a tool's type.
 pub fn tool<T: Tool>(tool: T) -> Arc<dyn DynTool> {
-    let schema = schema_of::<T::Input>();
+    let schema = schema_of::<T::Input>(tool.withheld_fields());
     Arc::new(Erased { tool, schema })
 }
 

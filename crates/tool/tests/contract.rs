@@ -40,6 +40,37 @@ fn the_schema_is_what_a_provider_takes() {
     );
 }
 
+/// Built without somebody to name.
+struct Short;
+
+impl Tool for Short {
+    type Input = Greet;
+    fn name(&self) -> &str {
+        "short"
+    }
+    fn description(&self) -> &str {
+        "Greets."
+    }
+    fn withheld_fields(&self) -> &[&str] {
+        &["name"]
+    }
+    fn access(&self, _: &Greet) -> Access {
+        Access::read_only()
+    }
+    async fn run(&self, _: Greet, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+        Ok(ToolOutput::text("hello"))
+    }
+}
+
+#[test]
+fn what_is_withheld_is_not_in_the_schema() {
+    let definition = tool(Short).definition();
+    assert_eq!(
+        definition.input_schema.get(),
+        r#"{"type":"object","additionalProperties":false,"properties":{},"required":[]}"#
+    );
+}
+
 #[tokio::test]
 async fn a_call_is_parsed_judged_and_run() {
     let greeter = tool(Greeter("greet"));

@@ -169,7 +169,7 @@ impl AgentBuilder {
             })
         };
         let workspace = real(self.workspace.unwrap_or_else(|| PathBuf::from(".")))?;
-        let mut policy = self.policy;
+        let mut policy = self.policy.with_links_followed(paths::real);
         policy.roots.push(workspace.clone());
         for folder in self.folders {
             policy.roots.push(real(folder)?);

@@ -292,6 +292,15 @@ fn is_inside(path: &Path, roots: &[PathBuf]) -> bool {
     roots.is_empty() || (!climbs && roots.iter().any(|root| path.starts_with(root)))
 }
 
+/// Tells whether a rule speaks about single files that this tool reads.
+pub(crate) fn is_about_reading(rule: &Rule, tool: &str) -> bool {
+    let speaks = match kind(rule) {
+        Some(kind) => kind == Kind::Read,
+        None => rule.names(tool),
+    };
+    speaks && rule.specifier().is_some()
+}
+
 fn kind(rule: &Rule) -> Option<Kind> {
     let table = [
         ("bash", Kind::Command),

@@ -43,5 +43,5 @@ pub mod shell;
 pub use access::{Access, AccessEffect, Touch};
 pub use decision::Decision;
 pub use mode::{Mode, ModeError};
-pub use policy::Policy;
+pub use policy::{Policy, Withholding};
 pub use rule::{Rule, RuleError};

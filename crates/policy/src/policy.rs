@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{
     Access, Decision, Mode, Rule, Touch,
-    call::{Call, Places},
+    call::{Call, Places, is_about_reading},
     command_rule::Hit,
     path_rule, pattern,
 };
@@ -29,6 +29,32 @@ pub struct Policy {
     pub roots: Vec<PathBuf>,
     /// What `~` means in shell lines; see [`Policy::anchored`].
     pub home: Option<PathBuf>,
+}
+
+/// Files that are left out of what a call finds: see [`Policy::withholding`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Withholding {
+    rules: Vec<Rule>,
+}
+
+impl Withholding {
+    /// Tells whether this file, or all below this folder, is left out.
+    ///
+    /// ```
+    /// use tooloop_policy::Policy;
+    ///
+    /// let policy = Policy { deny: vec!["Read(/w/secrets/**)".parse()?], ..Policy::default() };
+    /// let withholding = policy.withholding("grep").unwrap();
+    /// assert!(withholding.holds("/w/secrets/key".as_ref()));
+    /// assert!(!withholding.holds("/w/src".as_ref()));
+    /// # Ok::<(), tooloop_policy::RuleError>(())
+    /// ```
+    #[must_use]
+    pub fn holds(&self, path: &Path) -> bool {
+        let specifiers = self.rules.iter().filter_map(Rule::specifier);
+        let mut patterns = specifiers.map(path_rule::PathPattern::new);
+        patterns.any(|pattern| pattern.matches(path, path_rule::Reading::Wide))
+    }
 }
 
 impl Policy {
@@ -96,6 +122,22 @@ impl Policy {
             None => Decision::Allow,
             Some(reason) => self.question(reason),
         }
+    }
+
+    /// What a call of `tool` that walks folders must leave out, although it was let in: files that
+    /// a rule denies or asks about. `None` if no rule speaks of any.
+    #[must_use]
+    pub fn withholding(&self, tool: &str) -> Option<Withholding> {
+        // Where nobody is asked, only what is denied is held back.
+        let asks = (self.mode != Mode::BypassPermissions).then_some(&self.ask);
+        let rules: Vec<_> = self
+            .deny
+            .iter()
+            .chain(asks.into_iter().flatten())
+            .filter(|rule| is_about_reading(rule, tool))
+            .cloned()
+            .collect();
+        (!rules.is_empty()).then_some(Withholding { rules })
     }
 
     /// Puts a question, or denies where the mode says that nobody is to be asked.

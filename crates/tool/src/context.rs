@@ -1,7 +1,7 @@
 //! What a call is given.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -22,6 +22,8 @@ pub struct ToolContext {
     pub progress: Progress,
     /// Takes work that goes on after the call has answered.
     pub background: Background,
+    /// What a call that walks folders must leave out although it was let in.
+    pub withheld: Withheld,
 }
 
 impl ToolContext {
@@ -34,7 +36,43 @@ impl ToolContext {
             cancellation: CancellationToken::new(),
             progress: Progress::none(),
             background: Background::default(),
+            withheld: Withheld::nothing(),
         }
+    }
+}
+
+/// Files that must be left out where a call meets them, since a rule denies them or asks about them.
+/// What a call names itself has been judged before.
+#[derive(Clone)]
+pub struct Withheld(Option<Arc<Test>>);
+
+type Test = dyn Fn(&Path) -> bool + Send + Sync;
+
+impl Withheld {
+    /// Nothing is left out.
+    #[must_use]
+    pub const fn nothing() -> Self {
+        Self(None)
+    }
+
+    /// What `test` says of an absolute path without links is left out, with all below it.
+    pub fn by(test: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(test)))
+    }
+
+    /// Whether a file, or a folder with all in it, is to be left out.
+    #[must_use]
+    pub fn holds(&self, path: &Path) -> bool {
+        self.0.as_ref().is_some_and(|test| test(path))
+    }
+}
+
+impl fmt::Debug for Withheld {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_tuple("Withheld")
+            .field(&self.0.is_some())
+            .finish()
     }
 }
 

@@ -44,7 +44,7 @@ mod scope;
 mod tool;
 
 pub use background::{Background, Work};
-pub use context::{Progress, ToolContext};
+pub use context::{Progress, ToolContext, Withheld};
 pub use dynamic::{DynTool, ToolFuture};
 pub use output::{ToolError, ToolOutput};
 pub use registry::{Registry, RegistryError};

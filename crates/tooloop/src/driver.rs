@@ -638,6 +638,7 @@ impl Driver {
             cancellation: cancellation.clone(),
             progress,
             background: self.background.clone(),
+            withheld: self.gate.withheld(&tool_use.name),
         };
         self.events.send(&Event::ToolStarted {
             tool_use: tool_use.clone(),

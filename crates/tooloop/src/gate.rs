@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tooloop_kernel::{Gate, Judgement, Verdict};
 use tooloop_model::{JsonObject, ToolInput, ToolUse};
 use tooloop_policy::{Access, AccessEffect, Decision, Policy, Rule, Touch};
-use tooloop_tool::Registry;
+use tooloop_tool::{Registry, Withheld};
 
 use crate::paths;
 
@@ -68,6 +68,14 @@ impl RegistryGate {
                 names.join(", ")
             ),
         }
+    }
+
+    /// What a call of this tool must leave out where it meets it.
+    pub(crate) fn withheld(&self, tool: &str) -> Withheld {
+        let withholding = read(&self.policy, |policy| policy.withholding(tool));
+        withholding.map_or_else(Withheld::nothing, |withholding| {
+            Withheld::by(move |path| withholding.holds(path))
+        })
     }
 
     /// The rule that "always" would add for this call.

@@ -73,7 +73,7 @@ pub use tooloop_model::{
 pub use tooloop_policy::{Access, AccessEffect, Decision, Mode, Policy, Rule, Touch};
 pub use tooloop_tool::{
     Background, DynTool, Progress, Registry, RegistryError, Scope, Tool, ToolContext, ToolError,
-    ToolFuture, ToolOutput, Work, conformance, tool,
+    ToolFuture, ToolOutput, Withheld, Work, conformance, tool,
 };
 
 /// The README's example is compiled with the tests.

@@ -477,3 +477,42 @@ fn tools_can_be_picked() {
     let words = finish(&run.start()).failed(52, "not_run");
     assert!(words.contains("did you mean read?"), "{words}");
 }
+
+/// A search of a folder does not show what a rule denies to read.
+#[test]
+fn a_deny_rule_holds_for_what_a_search_meets() {
+    let scratch = Scratch::new();
+    scratch.write("secrets/key.txt", "TOKEN-91");
+    scratch.write("src/a.txt", "TOKEN-00");
+    scratch.write(".env", "TOKEN-92");
+    let calls = [
+        ("grep", json!({"pattern": "TOKEN", "all": true})),
+        ("glob", json!({"pattern": "*", "all": true})),
+        ("grep", json!({"pattern": "TOKEN", "path": "secrets"})),
+        ("glob", json!({"pattern": "secrets/*"})),
+        ("read", json!({"path": "secrets/key.txt"})),
+    ];
+    let rules = "Read(./secrets/**) Read(.env)";
+    let results = play(&scratch, &["--disallowedTools", rules], &calls);
+    for (words, _) in &results {
+        assert!(
+            !words.contains("TOKEN-9") && !words.contains("key.txt\n"),
+            "{words}"
+        );
+    }
+    assert!(
+        results[0].0.contains("TOKEN-00") && results[0].0.contains("permission rule"),
+        "{results:?}"
+    );
+    assert!(
+        results[1].0.contains("src/a.txt") && !results[1].0.contains(".env"),
+        "{results:?}"
+    );
+    assert_eq!(
+        results[2..]
+            .iter()
+            .map(|(_, is_error)| *is_error)
+            .collect::<Vec<_>>(),
+        [true, false, true]
+    );
+}

@@ -11,7 +11,7 @@ use ignore::DirEntry;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tooloop_policy::Access;
-use tooloop_tool::{Tool, ToolContext, ToolError, ToolOutput};
+use tooloop_tool::{Tool, ToolContext, ToolError, ToolOutput, Withheld};
 
 use super::look::Looker;
 use super::pattern::{Pattern, split};
@@ -83,8 +83,9 @@ impl Tool for Glob {
     async fn run(&self, input: GlobInput, context: &ToolContext) -> Result<ToolOutput, ToolError> {
         let settings = Arc::clone(&self.settings);
         let workspace = context.working_directory.clone();
+        let withheld = context.withheld.clone();
         blocking(context, move |quit| {
-            find(&input, &workspace, &settings, quit)
+            find(&input, &workspace, &settings, quit, &withheld)
         })
         .await
     }
@@ -95,6 +96,7 @@ fn find(
     workspace: &Path,
     settings: &SearchSettings,
     quit: &Quit,
+    withheld: &Withheld,
 ) -> Result<ToolOutput, ToolError> {
     let pattern = Pattern::parse(&input.pattern).map_err(ToolError::Failed)?;
     let pattern = Arc::new(pattern);
@@ -112,6 +114,7 @@ fn find(
         all: input.all,
         threads: settings.threads,
         quit: quit.clone(),
+        withheld: withheld.clone(),
     };
     let (visits, trouble) = walk(&plan, workspace, || Newest {
         limit: settings.paths,

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tooloop_policy::Access;
-use tooloop_tool::{Tool, ToolContext, ToolError, ToolOutput};
+use tooloop_tool::{Tool, ToolContext, ToolError, ToolOutput, Withheld};
 
 use super::answer::answer;
 use super::found::Found;
@@ -109,8 +109,9 @@ impl Tool for Grep {
     async fn run(&self, input: GrepInput, context: &ToolContext) -> Result<ToolOutput, ToolError> {
         let settings = Arc::clone(&self.settings);
         let workspace = context.working_directory.clone();
+        let withheld = context.withheld.clone();
         blocking(context, move |quit| {
-            search(&input, &workspace, &settings, quit)
+            search(&input, &workspace, &settings, quit, &withheld)
         })
         .await
     }
@@ -121,6 +122,7 @@ fn search(
     workspace: &Path,
     settings: &SearchSettings,
     quit: &Quit,
+    withheld: &Withheld,
 ) -> Result<ToolOutput, ToolError> {
     let matcher =
         matcher(&input.pattern, input.ignore_case, input.multiline).map_err(ToolError::Failed)?;
@@ -174,6 +176,7 @@ fn search(
             all: input.all,
             threads: settings.threads,
             quit: quit.clone(),
+            withheld: withheld.clone(),
         };
         walk(&plan, workspace, make)?
     };

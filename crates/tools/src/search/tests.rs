@@ -84,6 +84,7 @@ fn a_walk_and_a_reader_stop_when_nobody_waits() {
         all: false,
         threads: 2,
         quit: quit.clone(),
+        withheld: tooloop_tool::Withheld::nothing(),
     };
     let binary = Cell::new(false);
     let mut source = Source::new(std::io::repeat(b'x'), &quit, &binary);

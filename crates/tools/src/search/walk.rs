@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ignore::{DirEntry, ParallelVisitor, ParallelVisitorBuilder, WalkBuilder, WalkState};
-use tooloop_tool::ToolError;
+use tooloop_tool::{ToolError, Withheld};
 
 use super::Quit;
 use super::pattern::Pattern;
@@ -28,6 +28,8 @@ pub(super) struct Plan {
     pub(super) all: bool,
     pub(super) threads: usize,
     pub(super) quit: Quit,
+    /// What rules forbid to show.
+    pub(super) withheld: Withheld,
 }
 
 /// Takes what one thread meets.
@@ -52,6 +54,8 @@ pub(super) struct Trouble {
     pub(super) unreadable: u64,
     /// Folders whose ignore rules are not a file, or too large a one.
     pub(super) bad_rules: u64,
+    /// Files, and folders with all in them, that permission rules withhold.
+    pub(super) withheld: u64,
 }
 
 impl Trouble {
@@ -60,6 +64,7 @@ impl Trouble {
         self.denied_files += other.denied_files;
         self.unreadable += other.unreadable;
         self.bad_rules += other.bad_rules;
+        self.withheld += other.withheld;
     }
 
     /// Counts a file that could not be read.
@@ -101,6 +106,12 @@ impl Trouble {
         if self.unreadable > 0 {
             let what = super::report::count(self.unreadable, "file");
             lines.push(format!("({what} left out: reading failed)"));
+        }
+        if self.withheld > 0 {
+            let what = super::report::count(self.withheld, "entry").replace("entrys", "entries");
+            lines.push(format!(
+                "({what} left out: a permission rule withholds them)"
+            ));
         }
         if self.bad_rules > 0 {
             let what = super::report::count(self.bad_rules, "folder");
@@ -184,6 +195,11 @@ impl Gate {
         }
         let pattern = self.plan.pattern.as_deref();
         if self.names_hidden && is_hidden(name) && !pattern.is_some_and(|it| it.names(name)) {
+            return false;
+        }
+        if self.plan.withheld.holds(entry.path()) {
+            let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+            trouble.withheld += 1;
             return false;
         }
         let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());

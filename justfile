@@ -3,6 +3,7 @@
 # What must hold before a commit.
 check:
     cargo fmt --all --check
+    cargo fmt --check --manifest-path fuzz/Cargo.toml
     cargo clippy --workspace --all-targets -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
@@ -11,6 +12,7 @@ test:
 
 fix:
     cargo fmt --all
+    cargo fmt --manifest-path fuzz/Cargo.toml
     cargo clippy --workspace --all-targets --fix --allow-dirty
 
 run *ARGS:
@@ -18,3 +20,7 @@ run *ARGS:
 
 bench:
     cargo bench --workspace
+
+# Feeds each fuzz target for so many seconds; what breaks one is in target/fuzz/found.
+fuzz SECONDS *TARGETS:
+    cargo xtask fuzz {{SECONDS}} {{TARGETS}}

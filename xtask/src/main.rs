@@ -1,15 +1,21 @@
 //! Chores of the project that are more than three lines of shell.
 //!
-//! `cargo xtask lines` counts the lines of each room, tests apart.
+//! `cargo xtask lines` counts the lines of each room, tests apart. `cargo xtask fuzz SECONDS` runs
+//! each fuzz target for so long.
+
+mod fuzz;
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
 fn main() -> anyhow::Result<()> {
-    match std::env::args().nth(1).as_deref() {
-        Some("lines") => lines(),
-        _ => anyhow::bail!("the chores are: lines"),
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["lines"] => lines(),
+        ["fuzz", seconds, names @ ..] => fuzz::fuzz(seconds.parse()?, names),
+        _ => anyhow::bail!("the chores are: lines, fuzz SECONDS [TARGET]..."),
     }
 }
 

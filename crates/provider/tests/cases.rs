@@ -50,12 +50,16 @@ fn feed(codec: &dyn Codec, chunks: &[&[u8]]) -> Outcome {
     (builder, events, error)
 }
 
-/// Reads a fixture in every way, which must all come to the same, and gives what it came to.
-fn decode(name: &str) -> Outcome {
+fn fixture(name: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/fixtures")
         .join(name);
-    let bytes = std::fs::read(path.with_extension("sse")).unwrap();
+    std::fs::read(path.with_extension("sse")).unwrap()
+}
+
+/// Reads a fixture in every way, which must all come to the same, and gives what it came to.
+fn decode(name: &str) -> Outcome {
+    let bytes = fixture(name);
     let codec = codec(name);
     let whole = feed(codec.as_ref(), &[&bytes]);
     let single: Vec<&[u8]> = bytes.chunks(1).collect();
@@ -302,6 +306,30 @@ fn replies_without_an_end() {
         (ModelErrorKind::Server, Some(500))
     );
     assert!(error.message.contains("engine died"), "{error}");
+}
+
+#[test]
+fn what_follows_the_end_is_not_read() {
+    // Whether it comes in the same piece as the end is chance, so it must make no difference.
+    for name in ["messages-thinking", "chat-reasoning"] {
+        let codec = codec(name);
+        let bytes = fixture(name);
+        let (builder, ..) = feed(codec.as_ref(), &[&bytes]);
+        let message = builder.finish().unwrap();
+        for rest in [
+            &b"data: \xff\n\n"[..],
+            b"data: {\n\n",
+            b"event: error\ndata: {}\n\n",
+            b"\xff",
+        ] {
+            let together = [&bytes, rest].concat();
+            for chunks in [&[together.as_slice()][..], &[&bytes, rest]] {
+                let (builder, _, error) = feed(codec.as_ref(), chunks);
+                assert_eq!(error, None, "{name}");
+                assert_eq!(builder.finish().unwrap(), message, "{name}");
+            }
+        }
+    }
 }
 
 #[test]

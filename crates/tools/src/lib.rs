@@ -24,4 +24,6 @@ pub use ops::{LocalOps, Ops, OpsFuture};
 pub use search::{Count, Glob, GlobInput, Grep, GrepInput, GrepMode, SearchSettings};
 pub use terminal::{Terminal, TerminalAction, TerminalInput, TerminalSettings};
 pub use todo::{Todo, TodoInput, TodoItem, TodoStatus};
-pub use web::{Names, NamesFuture, SystemNames, WebFetch, WebFetchInput, WebFetchSettings, WebUrl};
+pub use web::{
+    Names, NamesFuture, SystemNames, WebFetch, WebFetchInput, WebFetchSettings, WebUrl, page_output,
+};

@@ -111,17 +111,19 @@ struct Delta {
 impl Decoder for AnthropicDecoder {
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<StreamEvent>) -> Result<(), ModelError> {
         let Self { framer, reply } = self;
-        reading::feed(framer, bytes, |event| reply.event(event, out))
+        let fed = reading::feed(framer, bytes, |event| reply.event(event, out));
+        // What follows the end is no part of the reply, whatever is wrong with it.
+        if reply.ended { Ok(()) } else { fed }
     }
 
     fn finish(&mut self, out: &mut Vec<StreamEvent>) -> Result<(), ModelError> {
         let Self { framer, reply } = self;
-        reading::finish(framer, |event| reply.event(event, out))?;
+        let finished = reading::finish(framer, |event| reply.event(event, out));
         if reply.ended {
-            Ok(())
-        } else {
-            Err(cut(reply.content_events))
+            return Ok(());
         }
+        finished?;
+        Err(cut(reply.content_events))
     }
 
     fn ended(&self) -> bool {

@@ -56,16 +56,18 @@ enum ProseKind {
 impl Decoder for ChatDecoder {
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<StreamEvent>) -> Result<(), ModelError> {
         let Self { framer, reply } = self;
-        reading::feed(framer, bytes, |event| reply.event(event, out))
+        let fed = reading::feed(framer, bytes, |event| reply.event(event, out));
+        // What follows the end is no part of the reply, whatever is wrong with it.
+        if reply.ended { Ok(()) } else { fed }
     }
 
     fn finish(&mut self, out: &mut Vec<StreamEvent>) -> Result<(), ModelError> {
         let Self { framer, reply } = self;
-        let torn = reading::finish(framer, |event| reply.event(event, out))?;
+        let finished = reading::finish(framer, |event| reply.event(event, out));
         if reply.ended {
             return Ok(());
         }
-        if torn || reply.finish_reason.is_none() {
+        if finished? || reply.finish_reason.is_none() {
             return Err(cut(reply.content_events));
         }
         reply.stop(out);

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
 use tooloop_model::Content;
 use tooloop_policy::Access;
 use tooloop_tool::{Scope, Tool, ToolContext, ToolError, ToolOutput};
@@ -190,6 +191,38 @@ impl Tool for WebFetch {
             cache: Mutex::default(),
         })
     }
+}
+
+/// What the model is told of the body of a page, for a body that was got by another way than
+/// [`WebFetch`], such as through a browser: Markdown, plain text or a picture, with a head of
+/// address, type and size.
+///
+/// Bytes beyond the first 5 MiB are left out. A large page takes its time.
+///
+/// ```
+/// use tooloop_model::Content;
+/// use tooloop_tools::{WebUrl, page_output};
+///
+/// let url = WebUrl::parse("https://example.com/docs/")?;
+/// let output = page_output(&url, "text/html", b"<p>See <a href=more>more</a>.".to_vec());
+/// let [Content::Text(text)] = output.content.as_slice() else { panic!() };
+/// assert!(text.ends_with("\nSee [more](https://example.com/docs/more)."));
+/// # Ok::<(), String>(())
+/// ```
+#[must_use]
+pub fn page_output(url: &WebUrl, content_type: &str, mut body: Vec<u8>) -> ToolOutput {
+    let cut = body.len() > MAX_BODY;
+    body.truncate(MAX_BODY);
+    let answer = Answer {
+        url: url.url().clone(),
+        status: 200,
+        content_type: content_type.trim().to_owned(),
+        body,
+        cut,
+    };
+    // Nobody has the token, so it does not fire; and nothing is before the first character.
+    let page = page::read(&answer, &CancellationToken::new()).unwrap_or_default();
+    output(&page, 0).unwrap_or_else(|error| ToolOutput::failure(error.to_string()))
 }
 
 /// The piece of a page that begins at a character.

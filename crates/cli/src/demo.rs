@@ -138,6 +138,7 @@ async fn play(play: Play<'_>) -> Result<Status, Failure> {
         Environment::of_this_process(&rules),
     );
     bash.folders = vec![play.folder.to_owned()];
+    bash.jobs = None;
     let agent = Agent::builder()
         .provider(play.provider)
         .model(&play.model)

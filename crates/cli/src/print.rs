@@ -70,6 +70,7 @@ pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
     let (last, mut signals, stopped) = run.all(print.prompts).await;
     let status = last.status(stopped);
 
+    let still_running = print.session.background();
     // Everything that was started ends, and all that was recorded is durable, before the last
     // word. A second signal has no patience.
     let processes = &print.processes;
@@ -92,6 +93,13 @@ pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
         }
         Ok(()) | Err(_) => status,
     };
+    if print.format == OutputFormat::Text {
+        for title in still_running {
+            complain(&format!(
+                "ended with this run while it was running: {title}"
+            ));
+        }
+    }
     last.tell(&output, print.format, status).await;
     match output.finish() {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Status::BrokenPipe),
@@ -151,9 +159,6 @@ impl Last {
 }
 
 async fn tell_as_text(output: &Output, report: TurnReport) {
-    for title in &report.background {
-        complain(&format!("still running, and ended with this run: {title}"));
-    }
     for denial in &report.denials {
         let Denial {
             tool,

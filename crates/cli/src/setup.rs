@@ -176,7 +176,7 @@ pub(crate) async fn setup(args: &RunArgs, workspace: &Path) -> Result<Setup, Fai
         },
         ops,
     };
-    let agent = toolset::equip(agent, &settings.tools, &materials);
+    let agent = toolset::equip(agent, &settings.tools, materials);
     let agent = folders
         .into_iter()
         .skip(1)

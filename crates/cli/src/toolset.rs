@@ -166,10 +166,17 @@ pub(crate) struct Materials {
 }
 
 /// Gives an agent its tools.
-pub(crate) fn equip(agent: AgentBuilder, set: &ToolSet, materials: &Materials) -> AgentBuilder {
-    let tools = set.tools().into_iter();
-    tools.fold(agent, |agent, builtin| {
-        agent.dyn_tool(make(builtin, materials))
+pub(crate) fn equip(agent: AgentBuilder, set: &ToolSet, mut materials: Materials) -> AgentBuilder {
+    let tools = set.tools();
+    if ![Builtin::JobOutput, Builtin::JobStop]
+        .iter()
+        .all(|tool| tools.contains(tool))
+    {
+        // Nothing could look at a job, or end it.
+        materials.bash.jobs = None;
+    }
+    tools.into_iter().fold(agent, |agent, builtin| {
+        agent.dyn_tool(make(builtin, &materials))
     })
 }
 
@@ -262,7 +269,7 @@ mod tests {
     fn an_agent_gets_what_was_picked() {
         let agent = Agent::builder().provider(Arc::new(ScriptedProvider::new()));
         let picked = ToolSet::parse("read,bash").unwrap();
-        let agent = equip(agent, &picked, &materials()).build().unwrap();
+        let agent = equip(agent, &picked, materials()).build().unwrap();
         assert_eq!(agent.tool_names(), ["bash", "read"]);
     }
 }

@@ -28,6 +28,8 @@ pub struct Kernel {
     /// What the user said meanwhile, oldest first.
     queue: VecDeque<Queued>,
     turn: Turn,
+    /// The newest turn ended so.
+    interrupted: bool,
     /// The newest number given to a call, run, question or timer. Numbers are never used twice.
     newest: Numbers,
 }
@@ -101,6 +103,7 @@ impl Kernel {
             phase: Phase::Idle,
             queue: VecDeque::new(),
             turn: Turn::default(),
+            interrupted: false,
             newest: Numbers::default(),
         }
     }
@@ -123,11 +126,14 @@ impl Kernel {
         matches!(self.phase, Phase::Idle)
     }
 
-    /// Whether notices wait for a turn.
+    /// Whether notices wait, and [`Input::Wake`] should begin a turn with them. Not after an
+    /// interrupt: whoever wanted it to end has the word, and the notices go with what they say.
     #[must_use]
-    pub fn has_notices(&self) -> bool {
+    pub fn wants_wake(&self) -> bool {
         let mut queue = self.queue.iter();
-        queue.any(|queued| queued.delivery == Delivery::Notice)
+        self.is_idle()
+            && !self.interrupted
+            && queue.any(|queued| queued.delivery == Delivery::Notice)
     }
 
     /// Takes an input in and says what is to be done.
@@ -268,6 +274,7 @@ impl Kernel {
                 During::Tools
             }
         };
+        self.interrupted = true;
         self.end(TurnEnd::Interrupted { during }, out);
     }
 

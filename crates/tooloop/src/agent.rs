@@ -7,8 +7,8 @@ use tooloop_kernel::{Entry, RetryPolicy, Settings, Transcript};
 use tooloop_policy::{Policy, Rule};
 use tooloop_provider::Provider;
 use tooloop_session::{
-    Catalog, ForkedFrom, Header, JsonlStore, MemoryStore, SessionId, Store, outputs_beside,
-    read_records,
+    Catalog, ForkedFrom, Header, JsonlStore, MemoryStore, SessionId, Store, inherited_outputs,
+    outputs_beside, read_records,
 };
 use tooloop_tool::{DynTool, Registry, Scope, Tool, tool};
 
@@ -54,6 +54,17 @@ impl std::fmt::Debug for ToolEntry {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(&self.0.definition().name)
     }
+}
+
+/// What a session goes on with.
+#[derive(Default)]
+struct Past {
+    transcript: Transcript,
+    /// What was wrong with its record.
+    warnings: Vec<String>,
+    /// The folders with the long outputs that it names, beside the session's own.
+    outputs: Vec<PathBuf>,
+    resumed: bool,
 }
 
 impl AgentBuilder {
@@ -242,7 +253,8 @@ impl Agent {
             }
         };
         let outputs = self.outputs(id);
-        Ok(self.start(store, Transcript::default(), Vec::new(), false, outputs))
+        let past = Past::default();
+        Ok(self.start(store, past, outputs))
     }
 
     /// Goes on with the session in this journal. Calls that a dead process left open are answered
@@ -254,8 +266,13 @@ impl Agent {
         let mut transcript = Transcript::default();
         let opened = JsonlStore::open(path, |record| transcript.apply(&record.entry))?;
         let outputs = Some((outputs_beside(path), Keep::WithTheJournal));
-        let store = Box::new(opened.store);
-        Ok(self.start(store, transcript, opened.warnings, true, outputs))
+        let past = Past {
+            transcript,
+            warnings: opened.warnings,
+            outputs: inherited_outputs(path, &opened.header),
+            resumed: true,
+        };
+        Ok(self.start(Box::new(opened.store), past, outputs))
     }
 
     /// Begins a session that has the past of the one in this journal, which stays as it is and may
@@ -270,6 +287,8 @@ impl Agent {
             transcript.apply(&record.entry);
             records.push(record);
         })?;
+        let mut past_outputs = vec![outputs_beside(path)];
+        past_outputs.extend(inherited_outputs(path, &parent));
         let store: Box<dyn Store> = match &self.0.catalog {
             None => Box::new(MemoryStore::named(id)),
             Some(catalog) => {
@@ -283,8 +302,13 @@ impl Agent {
                 Box::new(JsonlStore::fork(catalog.path(id), header, records))
             }
         };
-        let outputs = self.outputs(id);
-        Ok(self.start(store, transcript, warnings, true, outputs))
+        let past = Past {
+            transcript,
+            warnings,
+            outputs: past_outputs,
+            resumed: true,
+        };
+        Ok(self.start(store, past, self.outputs(id)))
     }
 
     /// Begins a session on a store of your own, with the past that `entries` are.
@@ -292,16 +316,22 @@ impl Agent {
     pub fn session_on(&self, store: Box<dyn Store>, entries: &[Entry]) -> Session {
         let mut transcript = Transcript::default();
         entries.iter().for_each(|entry| transcript.apply(entry));
-        let resumed = !entries.is_empty();
-        self.start(store, transcript, Vec::new(), resumed, None)
+        let past = Past {
+            transcript,
+            resumed: !entries.is_empty(),
+            ..Past::default()
+        };
+        self.start(store, past, None)
     }
 
     fn outputs(&self, id: SessionId) -> Option<(PathBuf, Keep)> {
         Some(match &self.0.catalog {
             Some(catalog) => (outputs_beside(&catalog.path(id)), Keep::WithTheJournal),
             None => {
-                let all = std::env::temp_dir().join("tooloop-outputs");
-                (all.join(id.to_string()), Keep::WhileItRuns)
+                // Beside those of other sessions, not in a folder with them: that would be its
+                // first user's, and closed to all others.
+                let name = format!("tooloop-outputs-{id}");
+                (std::env::temp_dir().join(name), Keep::WhileItRuns)
             }
         })
     }
@@ -309,9 +339,7 @@ impl Agent {
     fn start(
         &self,
         store: Box<dyn Store>,
-        transcript: Transcript,
-        warnings: Vec<String>,
-        resumed: bool,
+        past: Past,
         outputs: Option<(PathBuf, Keep)>,
     ) -> Session {
         let scope = outputs
@@ -320,7 +348,11 @@ impl Agent {
         let recipe = &self.0;
         let mut policy = recipe.policy.clone();
         // What was put aside for the model can be looked at.
-        if let Some(folder) = scope.outputs() {
+        for folder in scope
+            .outputs()
+            .into_iter()
+            .chain(past.outputs.iter().map(PathBuf::as_path))
+        {
             policy.allow.extend(Rule::reading_below(folder));
             policy
                 .allow
@@ -334,9 +366,9 @@ impl Agent {
             approval: recipe.approval.clone(),
             workspace: recipe.workspace.clone(),
             store,
-            transcript,
-            warnings,
-            resumed,
+            transcript: past.transcript,
+            warnings: past.warnings,
+            resumed: past.resumed,
             results: recipe.results,
             outputs,
         })

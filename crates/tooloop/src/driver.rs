@@ -66,6 +66,7 @@ pub(crate) fn start(parts: Parts) -> Session {
     let (commands, inbox) = mpsc::channel(64);
     let events = Arc::new(Broadcast::default());
     let (noticing, noticed) = watch::channel(false);
+    let background = Background::default();
     let end = CancellationToken::new();
     let id = parts.store.session();
     let workspace = parts.workspace.clone();
@@ -102,7 +103,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         asked: HashMap::new(),
         timer: None,
         turn: None,
-        background: Background::default(),
+        background: background.clone(),
         results: Arc::new(Results::new(parts.results, outputs)),
         temporary,
         noticed: noticing,
@@ -114,6 +115,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         warnings,
         commands,
         events,
+        background,
         noticed,
         end,
         task: Some(task),
@@ -260,13 +262,14 @@ impl Driver {
             // Before the next command: it may well be another prompt.
             () = deserted => Came::Deserted,
             command = inbox.recv() => Came::Command(command),
+            // Before what may end a step or the turn: what is said by then goes with it.
+            notice = self.background.notice() => Came::Notice(notice),
             Some((ask, reply)) = self.questions.next(), if !self.questions.is_empty() => {
                 Came::Reply(ask, reply)
             }
             Some(ran) = self.tools.join_next_with_id(), if !self.tools.is_empty() => Came::Tool(ran),
             event = model => Came::Model(event),
             timer = timer => Came::Timer(timer),
-            notice = self.background.notice() => Came::Notice(notice),
             result = flush => Came::Flushed(flushed(result)),
         }
     }
@@ -315,12 +318,11 @@ impl Driver {
     async fn step(&mut self, input: Input) -> Result<(), StoreError> {
         let effects = self.kernel.step(input);
         self.perform(effects).await?;
-        let is_idle = self.kernel.is_idle();
-        if is_idle {
+        if self.kernel.is_idle() {
             // Nothing waited to be told: the turn did not begin.
             self.turn = None;
         }
-        let waits = is_idle && self.kernel.has_notices();
+        let waits = self.kernel.wants_wake();
         self.noticed
             .send_if_modified(|noticed| std::mem::replace(noticed, waits) != waits);
         Ok(())

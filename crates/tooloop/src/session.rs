@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tooloop_kernel::{Delivery, Transcript};
 use tooloop_model::Content;
 use tooloop_session::SessionId;
+use tooloop_tool::Background;
 
 use crate::event::Broadcast;
 use crate::{Events, SessionError, TurnReport};
@@ -25,6 +26,7 @@ pub struct Session {
     pub(crate) warnings: Vec<String>,
     pub(crate) commands: mpsc::Sender<Command>,
     pub(crate) events: Arc<Broadcast>,
+    pub(crate) background: Background,
     pub(crate) noticed: watch::Receiver<bool>,
     pub(crate) end: CancellationToken,
     pub(crate) task: Option<JoinHandle<Result<(), SessionError>>>,
@@ -101,7 +103,15 @@ impl Session {
         answer.await.map_err(|_| SessionError::Closed)?
     }
 
-    /// Waits until background work has something to say while no turn is under way.
+    /// The titles of the background work that is under way, in the order in which it began. It ends
+    /// with the session.
+    #[must_use]
+    pub fn background(&self) -> Vec<String> {
+        self.background.under_way()
+    }
+
+    /// Waits until background work has something to say while no turn is under way. What it says
+    /// by the time of an interrupt, or after, waits for the next prompt.
     pub async fn noticed(&self) {
         let mut noticed = self.noticed.clone();
         if noticed.wait_for(|waits| *waits).await.is_err() {

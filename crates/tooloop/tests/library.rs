@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -30,6 +31,8 @@ enum Act {
     Panic,
     /// Tells that it runs, then waits to be cancelled.
     Wait(Arc<Notify>),
+    /// Begins work that has ended by the time that it answers.
+    Finish(&'static str),
     /// Begins work and hands it over.
     Begin(mpsc::UnboundedSender<Work>),
 }
@@ -67,6 +70,10 @@ impl Tool for Probe {
                 running.notify_one();
                 context.cancellation.cancelled().await;
                 Err(ToolError::Cancelled)
+            }
+            Act::Finish(notice) => {
+                context.background.begin("work").finish(*notice);
+                Ok(ToolOutput::text("begun"))
             }
             Act::Begin(begun) => {
                 begun.send(context.background.begin("work")).unwrap();
@@ -481,4 +488,58 @@ async fn without_a_journal_long_results_end_with_the_session() {
     assert!(std::path::Path::new(path).exists());
     session.close().await.unwrap();
     assert!(!std::path::Path::new(path).parent().unwrap().exists());
+}
+
+#[tokio::test]
+async fn what_was_said_by_the_end_of_a_step_goes_with_it() {
+    let script = ScriptedProvider::new()
+        .call("t1", "quick", "{}")
+        .say("done");
+    let (builder, provider) = agent(script);
+    let agent = builder
+        .tool(probe("quick", Act::Finish("all of it")))
+        .build()
+        .unwrap();
+    let session = agent.session().unwrap();
+    let report = session.prompt("go").await.unwrap();
+    assert_eq!((report.text.as_str(), report.steps), ("done", 2));
+    let told = format!("{:?}", provider.requests().last().unwrap().messages);
+    assert_eq!(told.matches("all of it").count(), 1);
+    session.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn who_interrupts_has_the_word() {
+    let script = ScriptedProvider::new()
+        .call("t1", "begin", "{}")
+        .call("t2", "wait", "{}")
+        .say("heard");
+    let (builder, provider) = agent(script);
+    let (sender, mut begun) = mpsc::unbounded_channel();
+    let running = Arc::new(Notify::new());
+    let agent = builder
+        .tool(probe("begin", Act::Begin(sender)))
+        .tool(probe("wait", Act::Wait(Arc::clone(&running))))
+        .build()
+        .unwrap();
+    let session = agent.session().unwrap();
+    let mut events = session.events();
+    let turn = session.prompt("go");
+    let interrupt = async {
+        running.notified().await;
+        begun.recv().await.unwrap().finish("all of it");
+        while !matches!(events.next().await.unwrap(), Event::Noticed(_)) {}
+        session.interrupt().await.unwrap();
+    };
+    let (report, ()) = tokio::join!(turn, interrupt);
+    let end = report.unwrap().end;
+    assert!(matches!(end, TurnEnd::Interrupted { .. }), "{end:?}");
+    // The turn is over and a notice waits, yet nothing goes on by itself.
+    session.transcript().await.unwrap();
+    assert!(session.noticed().now_or_never().is_none());
+    let report = session.prompt("on").await.unwrap();
+    assert_eq!(report.text, "heard");
+    let told = format!("{:?}", provider.requests().last().unwrap().messages);
+    assert_eq!(told.matches("all of it").count(), 1);
+    session.close().await.unwrap();
 }

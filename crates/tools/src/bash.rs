@@ -46,8 +46,9 @@ pub struct BashSettings {
     pub spool_folder: PathBuf,
     /// The largest size of such an output in bytes.
     pub spool_bytes: u64,
-    /// The bounds of background jobs.
-    pub jobs: JobSettings,
+    /// The bounds of background jobs. `None`: there are none, and `run_in_background` is not
+    /// offered; for an agent without `job_output` and `job_stop`.
+    pub jobs: Option<JobSettings>,
 }
 
 impl BashSettings {
@@ -61,7 +62,7 @@ impl BashSettings {
             folders: Vec::new(),
             spool_folder: std::env::temp_dir().join("tooloop-outputs"),
             spool_bytes: OutputLimits::default().spool_bytes,
-            jobs: JobSettings::default(),
+            jobs: Some(JobSettings::default()),
         }
     }
 }
@@ -87,16 +88,21 @@ impl Bash {
     /// A shell.
     #[must_use]
     pub fn new(settings: BashSettings) -> Self {
-        let job_limit = match settings.jobs.time_limit {
-            Duration::MAX => "no time limit".into(),
-            limit => format!("a time limit of {} s", limit.as_secs_f64()),
-        };
+        let jobs = settings.jobs.as_ref().map_or_else(String::new, |jobs| {
+            let limit = match jobs.time_limit {
+                Duration::MAX => "no time limit".into(),
+                limit => format!("a time limit of {} s", limit.as_secs_f64()),
+            };
+            format!(
+                " A background job has {limit}; a notice tells its end, and the end of this \
+                 session ends it."
+            )
+        });
         let description = format!(
             "Runs a command in a new {} shell and returns its output and exit status. The working \
              directory persists between calls, variables do not. There is no terminal and no \
              input. The time limit is {} s unless timeout_ms says otherwise. Long output is cut in \
-             the middle; the whole of it is then in a file that the result names. A background job \
-             has {job_limit}; a notice tells its end, and the end of this session ends it.",
+             the middle; the whole of it is then in a file that the result names.{jobs}",
             settings
                 .shell
                 .path()
@@ -206,16 +212,21 @@ impl Bash {
             return Ok(self.watched(command, context).await.map(Begun::Ended));
         }
         let settings = &self.settings;
-        command.time_limit = input
-            .timeout_ms
-            .map_or(settings.jobs.time_limit, |limit| limit.0);
+        let jobs = settings
+            .jobs
+            .as_ref()
+            .ok_or_else(|| ToolError::InvalidInput {
+                tool: "bash".into(),
+                problem: "run_in_background is not offered here: run the command without it".into(),
+            })?;
+        command.time_limit = input.timeout_ms.map_or(jobs.time_limit, |limit| limit.0);
         let title = input.description.as_deref().unwrap_or(&input.command);
         let start = Start {
             ops: &settings.ops,
             command,
             title,
             folder: &settings.spool_folder,
-            settings: &settings.jobs,
+            settings: jobs,
             context,
         };
         let answer = self.jobs.start(start).await?;
@@ -263,6 +274,13 @@ impl Tool for Bash {
 
     fn description(&self) -> &str {
         &self.description
+    }
+
+    fn withheld_fields(&self) -> &[&str] {
+        match self.settings.jobs {
+            Some(_) => &[],
+            None => &["run_in_background"],
+        }
     }
 
     fn access(&self, input: &BashInput) -> Access {

@@ -504,3 +504,27 @@ fn the_schema_is_plain() {
     );
     assert_eq!(properties["timeout_ms"]["maximum"], 600_000);
 }
+
+#[tokio::test]
+async fn what_could_not_be_looked_at_is_not_begun() {
+    let with = Room::new().bash.definition();
+    let room = Room::with(|settings| settings.jobs = None);
+    let without = room.bash.definition();
+    for (definition, is_offered) in [(with, true), (without, false)] {
+        let schema = definition.input_schema.get();
+        assert_eq!(schema.contains("run_in_background"), is_offered);
+        assert!(schema.contains("timeout_ms"), "{schema}");
+        let description = &definition.description;
+        assert_eq!(description.contains("background"), is_offered);
+    }
+    let call = |background: bool| {
+        room.call(json!({ "command": "touch M", "run_in_background": background }))
+    };
+    assert_eq!(
+        call(true).await.unwrap_err().to_string(),
+        "invalid input for bash: run_in_background is not offered here: run the command without it"
+    );
+    assert!(!room.workspace.join("M").exists());
+    call(false).await.unwrap();
+    assert!(room.workspace.join("M").exists());
+}

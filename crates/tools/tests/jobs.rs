@@ -593,8 +593,8 @@ async fn what_cannot_start_is_told_by_the_call() {
 #[tokio::test]
 async fn only_so_many_run_and_are_remembered() {
     let room = Room::with(|settings| {
-        settings.jobs.running = 2;
-        settings.jobs.kept = 1;
+        let jobs = settings.jobs.as_mut().unwrap();
+        (jobs.running, jobs.kept) = (2, 1);
     });
     let time = long_time();
     room.start(&format!("sleep {time}")).await.unwrap();
@@ -637,7 +637,9 @@ async fn only_so_many_run_and_are_remembered() {
 
 #[tokio::test]
 async fn a_limit_may_be_set() {
-    let room = Room::with(|settings| settings.jobs.time_limit = Duration::from_millis(300));
+    let room = Room::with(|settings| {
+        settings.jobs.as_mut().unwrap().time_limit = Duration::from_millis(300);
+    });
     let description = room.bash.definition().description;
     assert!(
         description.contains("A background job has a time limit of 0.3 s;"),
@@ -663,7 +665,9 @@ async fn a_limit_may_be_set() {
 
 #[tokio::test]
 async fn a_job_that_waits_for_an_answer_is_told_of() {
-    let room = Room::with(|settings| settings.jobs.stall_after = Duration::from_millis(50));
+    let room = Room::with(|settings| {
+        settings.jobs.as_mut().unwrap().stall_after = Duration::from_millis(50);
+    });
     for name in ["a", "b", "c", "d", "e"] {
         fifo(&room.workspace.join(name));
     }

@@ -625,3 +625,14 @@ fn the_schema_is_plain() {
         json!(["start", "send", "read", "stop"])
     );
 }
+
+#[tokio::test]
+async fn a_program_is_under_way_until_it_ends() {
+    let room = Room::new();
+    let background = room.context.background.clone();
+    room.start("cat -v").await;
+    assert_eq!(background.under_way(), ["term_1: cat -v"]);
+    room.text(json!({ "action": "stop", "id": "term_1" })).await;
+    assert!(background.under_way().is_empty());
+    assert_eq!(background.try_notice(), None);
+}

@@ -399,7 +399,9 @@ impl Front {
 
     async fn clear(&mut self) -> Result<(), Failure> {
         let hint = self.resume_hint();
+        let mut still_running = Vec::new();
         if let Some(old) = self.session.take() {
+            still_running = old.background();
             old.close().await?;
         }
         self.session = Some(self.agent.session()?);
@@ -410,7 +412,17 @@ impl Front {
             Some(hint) => format!("A new session. The old one can be resumed:\n{hint}"),
             None => "A new session.".into(),
         };
-        self.say(Style::Dim, &words).await
+        self.say(Style::Dim, &words).await?;
+        self.say_ended(&still_running).await
+    }
+
+    /// Says what has ended with a session while it ran.
+    async fn say_ended(&self, titles: &[String]) -> Result<(), Failure> {
+        for title in titles {
+            let words = format!("Ended with the session: {title}");
+            self.say(Style::Notice, &words).await?;
+        }
+        Ok(())
     }
 
     /// How the session can be gone on with, if there is anything on record.
@@ -426,6 +438,7 @@ impl Front {
         self.terminal.leave();
         let hint = self.resume_hint();
         let session = self.session.take();
+        let still_running = session.as_ref().map(Session::background);
         let processes = self.processes.clone();
         let close = async {
             let closed = match session {
@@ -442,8 +455,9 @@ impl Front {
                 Ok(())
             }
         };
+        // What matters is in the status by now.
+        drop(self.say_ended(&still_running.unwrap_or_default()).await);
         if let Some(hint) = hint {
-            // What matters is in the status by now.
             drop(self.say(Style::Dim, &format!("Resume with: {hint}")).await);
         }
         let status = left?;

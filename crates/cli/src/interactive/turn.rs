@@ -65,7 +65,10 @@ impl Turn<'_> {
         let begun = Instant::now();
         let screen = Screen::new(columns, rows, color);
         let mut shown = Shown {
-            woken: prompt.is_none(),
+            opening: Some(Opening {
+                prompt: prompt.clone(),
+                noticed: Vec::new(),
+            }),
             view: View::new(screen.columns(), begun),
             controls: Controls::default(),
             screen,
@@ -163,10 +166,51 @@ impl Turn<'_> {
     }
 }
 
+/// The messages before the first reply. What background work had said before the turn is among
+/// them, and the person has not seen it.
+struct Opening {
+    /// What the person said themselves.
+    prompt: Option<String>,
+    /// What background work has said since the turn began, which is shown already.
+    noticed: Vec<String>,
+}
+
+impl Opening {
+    /// The first lines of what is to be shown of an event; `None` if it is over.
+    fn take(&mut self, event: &Event) -> Option<Vec<String>> {
+        let entry = match event {
+            Event::Noticed(words) => {
+                self.noticed.push(words.clone());
+                return Some(Vec::new());
+            }
+            Event::Recorded(entry) => entry,
+            _ => return Some(Vec::new()),
+        };
+        let Entry::Message(message) = &**entry else {
+            return None;
+        };
+        let Message::User(content) = message.message() else {
+            return None;
+        };
+        let mut unseen = Vec::new();
+        for part in content {
+            let Content::Text(text) = part else { continue };
+            if self.prompt.as_ref() == Some(text) {
+                return None;
+            }
+            match self.noticed.iter().position(|noticed| noticed == text) {
+                Some(shown) => drop(self.noticed.remove(shown)),
+                None => unseen.extend(text.lines().next().map(str::to_owned)),
+            }
+        }
+        Some(unseen)
+    }
+}
+
 /// All that is on the screen, or will be with the next frame.
 struct Shown {
-    /// Whether the turn's first message is not the person's, so that they have not seen it.
-    woken: bool,
+    /// `None` as soon as the model has had the word.
+    opening: Option<Opening>,
     view: View,
     controls: Controls,
     screen: Screen,
@@ -179,18 +223,14 @@ struct Shown {
 impl Shown {
     fn take(&mut self, event: &Event, questions: &Questions) {
         let now = Instant::now();
-        if self.woken
-            && let Event::Recorded(entry) = event
-            && let Entry::Message(message) = &**entry
-            && let Message::User(content) = message.message()
-        {
-            self.woken = false;
-            let outs = content.iter().filter_map(|part| match part {
-                Content::Text(text) => text.lines().next(),
-                Content::Image(_) | Content::Document(_) => None,
-            });
-            for words in outs {
-                self.pending.extend(self.view.remark(Style::Dim, words));
+        if let Some(opening) = &mut self.opening {
+            match opening.take(event) {
+                Some(words) => {
+                    for words in words {
+                        self.pending.extend(self.view.remark(Style::Dim, &words));
+                    }
+                }
+                None => self.opening = None,
             }
         }
         if let Some(said) = self.controls.take(event, now) {
@@ -280,4 +320,34 @@ async fn join_now(mut writing: Option<JoinHandle<io::Result<()>>>) -> io::Result
     tokio::time::timeout(Duration::from_secs(5), join(&mut writing))
         .await
         .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_before_the_turn_is_shown_once() {
+        let said = |text: &str| {
+            let content = vec![Content::Text(text.into())];
+            Event::Recorded(Arc::new(Entry::message(Message::User(content))))
+        };
+        let shown = |words: &str| Some(vec![words.to_owned()]);
+        let mut opening = Opening {
+            prompt: Some("go".into()),
+            noticed: Vec::new(),
+        };
+        let noticed = Event::Noticed("three".into());
+        assert_eq!(opening.take(&noticed), Some(Vec::new()));
+        assert_eq!(opening.take(&said("one\nits lines")), shown("one"));
+        assert_eq!(opening.take(&said("two")), shown("two"));
+        assert_eq!(opening.take(&said("three")), Some(Vec::new()));
+        assert_eq!(opening.take(&said("go")), None);
+        // A session that was woken.
+        opening.prompt = None;
+        assert_eq!(opening.take(&said("one")), shown("one"));
+        assert_eq!(opening.take(&said("two")), shown("two"));
+        let end = Entry::TurnEnd(tooloop::TurnEnd::Completed);
+        assert_eq!(opening.take(&Event::Recorded(Arc::new(end))), None);
+    }
 }

@@ -415,7 +415,11 @@ fn a_job_that_ends_wakes_the_session_of_a_person_who_waits() {
             let command = format!("until [ -e {file} ]; do sleep 0.01; done; echo $((6*7)) {file}");
             serde_json::json!({ "command": command, "run_in_background": true })
         };
-        let reply = if request.mentions("42 two") {
+        let reply = if request.mentions("job_3") {
+            anthropic::say("It runs.")
+        } else if request.mentions("again") {
+            anthropic::calls(&[("c3", "bash", until("three"))])
+        } else if request.mentions("42 two") {
             anthropic::say("The second is built.")
         } else if request.mentions("what of it") {
             anthropic::say("Not yet.")
@@ -449,8 +453,19 @@ fn a_job_that_ends_wakes_the_session_of_a_person_who_waits() {
             .any(|request| request.mentions("42 two"))
     );
     person.keys(ENTER);
+    // What had not been shown yet is now.
+    person.shows("job_2 ended");
     person.shows("The second is built.");
     person.is_asked();
+    person.keys("again");
+    person.keys(ENTER);
+    person.shows("It runs.");
+    person.is_asked();
+    // What ends with a session is named.
+    person.keys("/clear");
+    person.keys(ENTER);
+    person.shows("Ended with the session: job_3");
+    person.shows("> ");
     person.keys(CONTROL_D);
     assert_eq!(person.ends(), 0);
     assert!(person.is_restored());

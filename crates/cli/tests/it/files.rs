@@ -423,6 +423,31 @@ fn a_long_result_is_put_aside_and_can_be_read() {
     assert_eq!(done.answer(), "ok");
     let (text, is_error) = done.tool_result("c_2");
     assert!(!is_error && text.contains("number 19989"), "{text}");
+    // Forks have the same past: one that is kept, what goes on with it, and one that is not kept.
+    let mut from = session;
+    for (id, more, is_kept) in [
+        ("c_3", &["--fork-session"][..], true),
+        ("c_4", &[], true),
+        (
+            "c_5",
+            &["--fork-session", "--no-session-persistence"],
+            false,
+        ),
+    ] {
+        let replies = [API.call(id, "read", &read), API.say("ok")];
+        let server = ModelServer::start(replies);
+        let flags = ["--permission-mode", "dontAsk", "--resume", &from, "go"];
+        let run = tooloop(&scratch, &server, API).args(more).args(flags);
+        let done = finish(&run.start());
+        let (text, is_error) = done.tool_result(id);
+        assert!(
+            !is_error && text.contains("number 19989"),
+            "{more:?} {text}"
+        );
+        if is_kept {
+            from = done.session();
+        }
+    }
     let folder = Path::new(path).parent().unwrap();
     assert_eq!((mode(folder), mode(path.as_ref())), (0o700, 0o600));
     assert_eq!(fs::read_dir(folder).unwrap().count(), 1);
@@ -468,6 +493,8 @@ fn tools_can_be_picked() {
         assert_eq!(done.records[0]["tools"], json!(expected), "{picked}");
         let request = server.request(0);
         assert_eq!(request.tool_names(), expected, "{picked}");
+        // Nothing there could look at a job.
+        assert!(!request.mentions("background"), "{picked}");
         let system = request.body["system"].to_string();
         assert_eq!(system.contains("one tool: bash"), picked == "bash-only");
     }

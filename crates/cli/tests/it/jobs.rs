@@ -1,14 +1,57 @@
 //! Commands that go on in the background of a run.
 
 use serde_json::json;
+use tooloop_testkit::run::Stdin;
 use tooloop_testkit::{Gate, ModelServer, Reply, Scratch, wait_for};
 
 use crate::support::{
-    Api, LONG, both, finish, front_end, said, speak, told, tooloop, wait_for_result,
+    Api, LONG, asking, both, end, finish, front_end, said, speak, told, tooloop, wait_for_result,
 };
 
 fn job(command: &str) -> serde_json::Value {
     json!({"command": command, "run_in_background": true})
+}
+
+/// Text output says on standard error, once and at the end, what had to end with the run.
+#[test]
+fn text_output_names_what_ended_with_the_run() {
+    for lines in [false, true] {
+        let scratch = Scratch::new();
+        let api = Api::Messages;
+        let terminal = json!({"action": "start", "command": "cat -v", "wait_ms": 0});
+        let server = ModelServer::start([
+            api.call("c_1", "bash", &job("exec sleep 876542")),
+            api.call("c_2", "terminal", &terminal),
+            api.say("one"),
+            api.say("two"),
+        ]);
+        let mode = ("TOOLOOP_PERMISSION_MODE", "bypassPermissions");
+        let run = asking(&scratch, &server, api).env(mode.0, mode.1);
+        let (running, expected) = if lines {
+            let run = run
+                .args(["--input-format", "stream-json"])
+                .stdin(Stdin::Silent);
+            let running = run.start();
+            speak(&running, "go");
+            server.wait_for_requests(3, LONG).unwrap();
+            // The next turn does not say it again, nor had the first.
+            running.wait_for_line(LONG, |line| line == "one").unwrap();
+            speak(&running, "on");
+            running.wait_for_line(LONG, |line| line == "two").unwrap();
+            running.close_stdin();
+            (running, "one\ntwo\n")
+        } else {
+            (run.arg("go").start(), "one\n")
+        };
+        let finished = end(&running);
+        finished.assert_code(0);
+        assert_eq!(finished.stdout.text(), expected);
+        assert_eq!(
+            finished.stderr.text(),
+            "tooloop: ended with this run while it was running: job_1: exec sleep 876542\n\
+             tooloop: ended with this run while it was running: term_1: cat -v\n"
+        );
+    }
 }
 
 both! {

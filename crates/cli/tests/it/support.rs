@@ -309,6 +309,11 @@ pub(crate) fn journals(scratch: &Scratch) -> Vec<PathBuf> {
     };
     read(scratch.data().join("tooloop/sessions"))
         .flat_map(read)
+        // A death in the making of one leaves a file that is none.
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "jsonl")
+        })
         .collect()
 }
 

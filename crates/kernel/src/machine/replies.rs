@@ -16,6 +16,7 @@ use crate::{Continue, Effect, Entry, Retry, Sync, TurnEnd};
 impl Kernel {
     pub(super) fn first_call(&mut self, out: &mut Vec<Effect>) {
         self.turn = Turn::default();
+        self.interrupted = false;
         if let Some(limit) = self.spent_turns() {
             return self.end(TurnEnd::MaxTurns { limit }, out);
         }

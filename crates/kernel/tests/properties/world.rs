@@ -57,6 +57,8 @@ struct Record {
 #[derive(Default)]
 struct Now {
     in_turn: bool,
+    /// The newest turn was.
+    interrupted: bool,
     call: Option<u64>,
     pieces: VecDeque<Piece>,
     /// What the reply that is being written has used.

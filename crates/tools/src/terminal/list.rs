@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tooloop_exec::{Terminal, TerminalSize};
-use tooloop_tool::ToolError;
+use tooloop_tool::{Background, ToolError};
 
 use super::live::{self, Live};
 
@@ -50,7 +50,13 @@ impl Terminals {
     }
 
     /// Takes in a program that was started.
-    pub(super) fn add(&self, title: String, terminal: Terminal, size: TerminalSize) -> Arc<Live> {
+    pub(super) fn add(
+        &self,
+        title: String,
+        terminal: Terminal,
+        size: TerminalSize,
+        background: &Background,
+    ) -> Arc<Live> {
         let mut list = self.list();
         while list.tasks.try_join_next().is_some() {}
         let ended = list.all.iter().filter(|live| !live.is_running()).count();
@@ -67,7 +73,8 @@ impl Terminals {
         list.newest += 1;
         let id = format!("term_{}", list.newest);
         let (sender, printed) = watch::channel(0);
-        let live = Arc::new(Live::new(id, title, terminal, size, printed));
+        let work = background.begin(format!("{id}: {title}"));
+        let live = Arc::new(Live::new(id, title, terminal, size, printed, work));
         list.all.push_back(Arc::clone(&live));
         list.tasks.spawn(live::watch(Arc::clone(&live), sender));
         live

@@ -9,6 +9,7 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tooloop_exec::{Terminal, TerminalSize};
+use tooloop_tool::Work;
 
 use super::screen::{Screen, View};
 use crate::ending;
@@ -43,6 +44,8 @@ struct State {
     shown: u64,
     end: Option<String>,
     is_stopped: bool,
+    /// As long as it runs. It ends without a word: who wants to know looks at the screen.
+    work: Option<Work>,
 }
 
 /// What came of typing.
@@ -61,6 +64,7 @@ impl Live {
         terminal: Terminal,
         size: TerminalSize,
         printed: watch::Receiver<u64>,
+        work: Work,
     ) -> Self {
         Self {
             id,
@@ -75,6 +79,7 @@ impl Live {
                 shown: 0,
                 end: None,
                 is_stopped: false,
+                work: Some(work),
             }),
         }
     }
@@ -251,6 +256,7 @@ pub(super) async fn watch(live: Arc<Live>, printed: watch::Sender<u64>) {
 
 fn finish(live: &Live, end: Option<String>) {
     let mut state = live.state();
+    state.work = None;
     if state.end.is_none() {
         state.end = if state.is_stopped {
             Some("stopped with all its processes".into())

@@ -153,7 +153,8 @@ impl Terminal {
             () = context.cancellation.cancelled() => return Err(ToolError::Cancelled),
         };
         let terminal = started.map_err(|error| not_started(&error))?;
-        Ok(self.terminals.add(short(text), terminal, size))
+        let background = &context.background;
+        Ok(self.terminals.add(short(text), terminal, size, background))
     }
 
     fn find(&self, input: &TerminalInput) -> Result<Arc<Live>, ToolError> {

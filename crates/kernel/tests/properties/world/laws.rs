@@ -85,6 +85,7 @@ impl World {
                     assert_eq!(queued.len(), 0);
                 }
                 self.now.in_turn = false;
+                self.now.interrupted = matches!(end, TurnEnd::Interrupted { .. });
             }
         }
     }
@@ -210,6 +211,12 @@ impl World {
         assert_eq!(self.kernel.transcript(), &self.folded, "law 3");
         assert_eq!(self.twin.transcript(), &self.folded);
         assert_eq!(self.kernel.is_idle(), !self.now.in_turn);
+        let notices = self.now.queued.iter();
+        let notices = notices.filter(|(delivery, _)| *delivery == Delivery::Notice);
+        assert_eq!(
+            self.kernel.wants_wake(),
+            !self.now.in_turn && !self.now.interrupted && notices.count() > 0
+        );
         // A turn waits for something, and nothing is under way outside of one.
         assert_eq!(self.now.is_quiet(), !self.now.in_turn);
         assert_eq!(self.folded.usage(), self.paid, "not all is counted");

@@ -58,8 +58,11 @@ impl Registry {
         if self.tools.contains_key(&name) {
             return Err(RegistryError::Duplicate(name));
         }
+        let mut definitions = self.definitions.to_vec();
+        let place = definitions.partition_point(|other| other.name < name);
+        definitions.insert(place, definition);
+        self.definitions = definitions.into();
         self.tools.insert(name, tool);
-        self.definitions = self.tools.values().map(|tool| tool.definition()).collect();
         Ok(())
     }
 

@@ -94,7 +94,6 @@ both! {
             let text = told(&server.request(1), id);
             assert!(text.contains("started\n") && text.contains("(exit status 0, "), "{text}");
             assert!(text.contains("still running") && text.contains("sleep"), "{text}");
-            assert!(seconds(&text) < 10.0, "{text}");
             assert!(!done.tool_result(id).1);
         }
         server.assert_clean();
@@ -121,7 +120,7 @@ both! {
         let (text, is_error) = done.tool_result("a");
         assert!(is_error && text.starts_with("first\n") && !text.contains("never"), "{text}");
         assert!(text.contains("timed out after 1.5 s"), "{text}");
-        assert!(seconds(&text) < 15.0, "{text}");
+        assert!(seconds(&text) < 60.0, "{text}");
         assert!(done.tool_result("b").0.starts_with("second\n"));
         server.assert_clean();
     }
@@ -235,7 +234,7 @@ fn commands_that_want_a_person_end_by_themselves() {
     for (id, command) in &calls {
         let text = told(&request, id);
         assert!(!text.contains("timed out"), "{command}: {text}");
-        assert!(seconds(&text) < 15.0, "{command}: {text}");
+        assert!(seconds(&text) < 60.0, "{command}: {text}");
     }
     for (index, first) in [(1, "[]"), (7, "[]")] {
         let text = told(&request, &ids[index]);

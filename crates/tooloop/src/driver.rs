@@ -11,28 +11,27 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::{JoinError, JoinHandle, JoinSet};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 use tooloop_kernel::{
-    Answer, Continue, Delivery, Effect, Entry, Input, Kernel, Permission, Settings, Sync,
-    Transcript, TurnEnd,
+    Answer, Delivery, Effect, Entry, Input, Kernel, Settings, Sync, Transcript, TurnEnd,
 };
-use tooloop_model::{Content, Message, ToolInput, ToolUse, ToolUseId, Usage};
+use tooloop_model::{Content, ToolInput, ToolUse};
 use tooloop_policy::Policy;
 use tooloop_provider::Provider;
-use tooloop_session::{Flush, Store, StoreError};
+use tooloop_session::{Store, StoreError};
 use tooloop_tool::{Background, Progress, Registry, ToolContext, ToolError, ToolOutput};
 
 use crate::event::Broadcast;
 use crate::gate::RegistryGate;
+use crate::keeping::{Journal, flushed};
 use crate::model_call::ModelCall;
 use crate::results::Results;
 use crate::session::Command;
-use crate::{
-    Approval, Denial, Event, Question, Reply, ResultBudget, Session, SessionError, TurnReport,
-};
+use crate::turn::TurnUnderWay;
+use crate::{Approval, Event, Question, Reply, ResultBudget, Session, SessionError};
 
 /// How long closing waits for tools that were told to end. A shell gets two seconds between TERM
 /// and KILL; what is left after this is dropped, which kills it.
@@ -88,12 +87,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         policy: parts.policy,
         approval: parts.approval,
         workspace: parts.workspace,
-        journal: Journal {
-            flush: parts.store.flush(),
-            store: parts.store,
-            dirty: false,
-            flushing: None,
-        },
+        journal: Journal::new(parts.store),
         events: Arc::clone(&events),
         clock: Instant::now(),
         model: None,
@@ -161,20 +155,6 @@ struct Ran {
     run: u64,
     duration: Duration,
     result: ToolOutput,
-}
-
-struct TurnUnderWay {
-    reply: oneshot::Sender<Result<TurnReport, SessionError>>,
-    begun: Instant,
-    model_time: Duration,
-    steps: u32,
-    usage_before: Usage,
-    text: String,
-    continued: bool,
-    /// The next model call is an earlier one made again.
-    again: bool,
-    denials: Vec<Denial>,
-    calls: HashMap<ToolUseId, (String, String)>,
 }
 
 /// What the driver waits for.
@@ -337,7 +317,8 @@ impl Driver {
                     drop(reply.send(Err(SessionError::Busy)));
                     return None;
                 }
-                self.turn = Some(self.begin_turn(reply));
+                let usage = self.kernel.transcript().usage();
+                self.turn = Some(TurnUnderWay::begin(reply, usage));
                 Some(Input::User {
                     content,
                     delivery: Delivery::Steer,
@@ -348,7 +329,8 @@ impl Driver {
                     drop(reply.send(Err(SessionError::Busy)));
                     return None;
                 }
-                self.turn = Some(self.begin_turn(reply));
+                let usage = self.kernel.transcript().usage();
+                self.turn = Some(TurnUnderWay::begin(reply, usage));
                 Some(Input::Wake)
             }
             // Outside of a turn nobody would get its report.
@@ -373,21 +355,6 @@ impl Driver {
                 drop(reply.send(self.kernel.transcript().clone()));
                 None
             }
-        }
-    }
-
-    fn begin_turn(&self, reply: oneshot::Sender<Result<TurnReport, SessionError>>) -> TurnUnderWay {
-        TurnUnderWay {
-            reply,
-            begun: Instant::now(),
-            model_time: Duration::ZERO,
-            steps: 0,
-            usage_before: self.kernel.transcript().usage(),
-            text: String::new(),
-            continued: false,
-            again: false,
-            denials: Vec::new(),
-            calls: HashMap::new(),
         }
     }
 
@@ -417,7 +384,7 @@ impl Driver {
 
     fn model_done(&mut self) {
         if let (Some(model), Some(turn)) = (self.model.take(), &mut self.turn) {
-            turn.model_time = turn.model_time.saturating_add(model.begun.elapsed());
+            turn.model_done(model.begun.elapsed());
         }
     }
 
@@ -498,7 +465,9 @@ impl Driver {
             self.journal.flush_now().await?;
         }
         for entry in entries.drain(..) {
-            self.note(&entry);
+            if let Some(turn) = &mut self.turn {
+                turn.note(&entry);
+            }
             if self.events.is_watched() {
                 self.events.send(&Event::Recorded(Arc::new(entry)));
             }
@@ -506,72 +475,13 @@ impl Driver {
         Ok(())
     }
 
-    /// Keeps what the turn's report will need.
-    fn note(&mut self, entry: &Entry) {
-        let Some(turn) = &mut self.turn else { return };
-        match entry {
-            Entry::Message(message) => {
-                if let Message::Assistant(reply) = message.message() {
-                    if !std::mem::take(&mut turn.continued) {
-                        turn.text.clear();
-                    }
-                    turn.text.push_str(&reply.text());
-                    for tool_use in reply.tool_uses() {
-                        let input = match &tool_use.input {
-                            ToolInput::Valid(input) => input.get().to_owned(),
-                            ToolInput::Invalid { raw, .. } => raw.clone(),
-                        };
-                        let call = (tool_use.name.clone(), input);
-                        turn.calls.insert(tool_use.id.clone(), call);
-                    }
-                }
-            }
-            Entry::CallFinished(result) => {
-                // What was said before a tool use is not the answer.
-                turn.text.clear();
-                turn.calls.remove(&result.tool_use_id);
-            }
-            Entry::Permission {
-                tool_use_id,
-                permission: Permission::Denied { reason },
-            } => {
-                let call = turn.calls.get(tool_use_id).cloned();
-                let (tool, input) = call.unwrap_or_default();
-                turn.denials.push(Denial {
-                    tool_use_id: tool_use_id.clone(),
-                    tool,
-                    input,
-                    reason: reason.clone(),
-                });
-            }
-            Entry::Continue(reason) => match reason {
-                Continue::ContinueOutput => turn.continued = true,
-                Continue::Retry | Continue::EscalateOutput => turn.again = true,
-                Continue::NextStep
-                | Continue::Steered
-                | Continue::FollowUp
-                | Continue::Reminder => {}
-            },
-            Entry::Permission {
-                permission: Permission::Allowed { .. },
-                ..
-            }
-            | Entry::CallStarted { .. }
-            | Entry::Retry { .. }
-            | Entry::Discarded { .. }
-            | Entry::TurnEnd(_) => {}
-        }
-    }
-
     fn act(&mut self, effect: Effect) {
         match effect {
             // Taken out before.
             Effect::Record { .. } => {}
             Effect::CallModel { call, request } => {
-                if let Some(turn) = &mut self.turn
-                    && !std::mem::take(&mut turn.again)
-                {
-                    turn.steps = turn.steps.saturating_add(1);
+                if let Some(turn) = &mut self.turn {
+                    turn.model_called();
                 }
                 self.results.sent();
                 let provider = Arc::clone(&self.provider);
@@ -675,23 +585,13 @@ impl Driver {
 
     fn end_turn(&mut self, end: TurnEnd, unsent: Vec<Vec<Content>>) {
         let Some(turn) = self.turn.take() else { return };
-        let usage = self.kernel.transcript().usage().since(turn.usage_before);
         let info = self.provider.info(&self.kernel.settings().model);
-        let report = TurnReport {
-            end,
-            text: turn.text,
-            steps: turn.steps,
-            usage,
-            cost_usd: info.price.map(|price| price.cost(usage)),
-            duration: turn.begun.elapsed(),
-            model_duration: turn.model_time,
-            denials: turn.denials,
-            unsent,
-            background: self.background.under_way(),
-        };
+        let (reply, mut report) = turn.end(end, self.kernel.transcript().usage(), info.price);
+        report.unsent = unsent;
+        report.background = self.background.under_way();
         self.events
             .send(&Event::TurnEnded(Arc::new(report.clone())));
-        drop(turn.reply.send(Ok(report)));
+        drop(reply.send(Ok(report)));
     }
 
     // ---- the end
@@ -718,55 +618,6 @@ impl Driver {
         }
         result
     }
-}
-
-/// The store, and what is written but not yet durable.
-struct Journal {
-    store: Box<dyn Store>,
-    flush: Flush,
-    dirty: bool,
-    flushing: Option<JoinHandle<Result<(), StoreError>>>,
-}
-
-impl Journal {
-    fn append(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
-        self.store.append(entries)?;
-        self.dirty = true;
-        Ok(())
-    }
-
-    /// Makes durable what is written, beside whatever goes on.
-    fn flush_soon(&mut self) {
-        if self.dirty && self.flushing.is_none() {
-            self.dirty = false;
-            let flush = Arc::clone(&self.flush);
-            self.flushing = Some(tokio::task::spawn_blocking(move || flush()));
-        }
-    }
-
-    /// Makes durable all that is written.
-    async fn flush_now(&mut self) -> Result<(), StoreError> {
-        loop {
-            if let Some(flushing) = self.flushing.take() {
-                flushed(flushing.await)?;
-            }
-            if !self.dirty {
-                return Ok(());
-            }
-            self.flush_soon();
-        }
-    }
-}
-
-/// A flush that did not come to its end has made nothing durable.
-fn flushed(result: Result<Result<(), StoreError>, JoinError>) -> Result<(), StoreError> {
-    result.unwrap_or_else(|error| {
-        Err(StoreError::Io {
-            action: "sync",
-            path: PathBuf::from("of this session"),
-            source: std::io::Error::other(error),
-        })
-    })
 }
 
 /// A random number: the bottom of the clock is enough to spread retries.

@@ -38,12 +38,14 @@ mod driver;
 mod error;
 mod event;
 mod gate;
+mod keeping;
 mod model_call;
 mod paths;
 mod prompt;
 mod report;
 mod results;
 mod session;
+mod turn;
 
 /// Codecs, transport and the providers for tests.
 pub use tooloop_provider as provider;

@@ -298,7 +298,7 @@ impl Processes {
 
 fn end_all(shared: &Shared, grace: Duration) {
     if !shared.is_clean() {
-        tree::end(|| shared.scope(), grace);
+        tree::end(|| shared.scope(), grace, None);
         shared.settle();
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, test_kill_process_group, waitpid,
+    Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, test_kill_process_group, waitpid,
 };
 use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{self, SignalKind};
@@ -169,10 +169,10 @@ impl Running {
 
     /// Asks the whole tree to end, and kills it after the grace.
     fn end_tree(&self) -> JoinHandle<()> {
-        tree::signal_group(self.pid, Signal::TERM);
+        let asked = tree::Asked::group(self.pid);
         let scope = self.inner.shared.scope_of(self.pid, self.number);
         let grace = self.command.grace;
-        spawn_blocking(move || tree::end(|| scope.clone(), grace))
+        spawn_blocking(move || tree::end(|| scope.clone(), grace, Some(asked)))
     }
 
     /// Takes what is in the pipe, and waits a little for what its other holders still write.

@@ -157,7 +157,7 @@ impl Terminal {
             let scope = shared.scope_of(self.pid, self.number);
             let grace = self.grace;
             // If the runtime does not run it any more, the drop of this kills.
-            spawn_blocking(move || tree::end(|| scope.clone(), grace))
+            spawn_blocking(move || tree::end(|| scope.clone(), grace, None))
                 .await
                 .unwrap_or_default();
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process_group, pidfd_open};
 
-use crate::platform::{Process, kill, processes, run_marker};
+use crate::platform::{Process, kill, processes, run_marker, ticks};
 
 /// After SIGKILL a process goes as soon as the kernel lets it. No longer than this is waited.
 const LAST_WAIT: Duration = Duration::from_secs(2);
@@ -72,6 +72,30 @@ impl Scope {
     }
 }
 
+/// The processes of a group that have been asked to end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    group: i32,
+    /// Who was born before was asked; of who is younger that is not known.
+    before: u64,
+}
+
+impl Asked {
+    /// Asks the whole group of a session's leader at once.
+    pub(crate) fn group(leader: i32) -> Self {
+        let before = ticks();
+        signal_group(leader, Signal::TERM);
+        Self {
+            group: leader,
+            before,
+        }
+    }
+
+    fn holds(self, process: &Process) -> bool {
+        process.group == self.group && process.start < self.before
+    }
+}
+
 /// Signals the whole group of a session's leader at once.
 pub(crate) fn signal_group(leader: i32, signal: Signal) {
     if let Some(leader) = Pid::from_raw(leader) {
@@ -81,12 +105,17 @@ pub(crate) fn signal_group(leader: i32, signal: Signal) {
 }
 
 /// Asks all processes of a scope to end, kills them after `grace`, and returns when they are gone
-/// (or will not go).
-pub(crate) fn end(scope: impl Fn() -> Scope, grace: Duration) {
+/// (or will not go). Nobody is asked twice: many a program takes the second time for impatience, and
+/// drops what it was putting in order.
+pub(crate) fn end(scope: impl Fn() -> Scope, grace: Duration, already: Option<Asked>) {
     let start = Instant::now();
     let mut asked = HashSet::new();
     loop {
         let members = scope().members();
+        if let Some(already) = already {
+            let its = members.iter().filter(|process| already.holds(process));
+            asked.extend(its.map(|process| (process.pid, process.start)));
+        }
         if members.is_empty() {
             return;
         }

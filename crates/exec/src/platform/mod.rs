@@ -11,7 +11,7 @@ pub(crate) use own::{is_subreaper, random_id, readable, watched};
 pub(crate) use spawn::{Image, Script, Spawner, Stage, Strings, above_standard, directory_script};
 pub(crate) use table::{
     MARK, Process, children_of_self, command_line, kill, oom_score, processes, read_process,
-    run_marker,
+    run_marker, ticks,
 };
 
 pub use own::{hide_memory, own_process};

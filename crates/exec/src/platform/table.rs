@@ -3,10 +3,12 @@
 use std::fs;
 use std::os::fd::AsFd;
 
+use rustix::param::clock_ticks_per_second;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, kill_process, pidfd_open,
     pidfd_send_signal, waitid,
 };
+use rustix::time::{ClockId, clock_gettime};
 
 /// The variable that marks what belongs to a run.
 ///
@@ -20,11 +22,23 @@ pub(crate) struct Process {
     pub(crate) pid: i32,
     pub(crate) name: String,
     pub(crate) parent: i32,
+    pub(crate) group: i32,
     pub(crate) session: i32,
     /// Exited, and not yet reaped.
     pub(crate) is_dead: bool,
     /// With the number it is never that of another process.
     pub(crate) start: u64,
+}
+
+/// The time on the clock that [`Process::start`] is read from.
+pub(crate) fn ticks() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    let per_second = clock_ticks_per_second();
+    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
+    let nanos = u64::try_from(now.tv_nsec).unwrap_or_default();
+    seconds
+        .saturating_mul(per_second)
+        .saturating_add(nanos.saturating_mul(per_second) / 1_000_000_000)
 }
 
 /// All processes that can be seen.
@@ -48,12 +62,14 @@ pub(crate) fn read_process(pid: i32) -> Option<Process> {
     let mut fields = fields.split(' ');
     let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;
-    let session = fields.nth(1)?.parse().ok()?;
+    let group = fields.next()?.parse().ok()?;
+    let session = fields.next()?.parse().ok()?;
     let start = fields.nth(15)?.parse().ok()?;
     Some(Process {
         pid,
         name,
         parent,
+        group,
         session,
         is_dead: matches!(state, "Z" | "X" | "x"),
         start,
@@ -141,8 +157,9 @@ mod tests {
         assert_eq!(process.pid, own);
         assert!(!process.is_dead && process.start > 0);
         // The leader of the session may be outside of a container, where it has no number.
-        assert!(process.session >= 0);
+        assert!(process.session >= 0 && process.group >= 0);
         assert!(processes().iter().any(|other| other.pid == own));
+        assert!(process.start <= ticks());
         assert!(command_line(own).contains("tooloop"));
         assert!(oom_score(own).is_some());
     }

@@ -155,15 +155,14 @@ impl Editor {
                     if lock(&self.shared).drawn.is_empty() {
                         self.stop.store(true, Ordering::Relaxed);
                     }
-                    continue;
                 }
                 status = signals.next() => {
-                self.ends.store(true, Ordering::Relaxed);
-                self.stop.store(true, Ordering::Relaxed);
-                // One that waits for a terminal that has gone away never stops; it ends with the
-                // process, which is what follows.
-                drop(tokio::time::timeout(STOP, read).await);
-                return Line::Stopped(status);
+                    self.ends.store(true, Ordering::Relaxed);
+                    self.stop.store(true, Ordering::Relaxed);
+                    // One that waits for a terminal that has gone away never stops; it ends with
+                    // the process, which is what follows.
+                    drop(tokio::time::timeout(STOP, read).await);
+                    return Line::Stopped(status);
                 }
             }
         };

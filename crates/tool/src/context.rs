@@ -16,7 +16,8 @@ pub struct ToolContext {
     pub tool_use_id: ToolUseId,
     /// The workspace: relative paths mean paths in it.
     pub working_directory: PathBuf,
-    /// Fires when the call is to end.
+    /// Fires when the call is to end. It fires after its end too if the call ran while the model
+    /// was still writing and its result is thrown away: who keeps what was read asks it then.
     pub cancellation: CancellationToken,
     /// Takes what a person may watch while the call runs.
     pub progress: Progress,

@@ -93,6 +93,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         model: None,
         tools: JoinSet::new(),
         runs: HashMap::new(),
+        early: Vec::new(),
         questions: FuturesUnordered::new(),
         asked: HashMap::new(),
         timer: None,
@@ -131,6 +132,9 @@ struct Driver {
     model: Option<ModelCall>,
     tools: JoinSet<Ran>,
     runs: HashMap<u64, Run>,
+    /// Of calls that are over while their message is still being written: fires if their results
+    /// are thrown away, as it does for calls that run.
+    early: Vec<CancellationToken>,
     questions: FuturesUnordered<BoxFuture<'static, (u64, Reply)>>,
     /// The questions that still want an answer.
     asked: HashMap<u64, ToolUse>,
@@ -399,7 +403,14 @@ impl Driver {
             }
         };
         // Not there any more: it was cancelled, and nobody wants its answer.
-        let tool_use = self.runs.remove(&run)?.tool_use;
+        let Run {
+            tool_use,
+            cancellation,
+            ..
+        } = self.runs.remove(&run)?;
+        if self.model.is_some() {
+            self.early.push(cancellation);
+        }
         self.events.send(&Event::ToolEnded {
             tool_use_id: tool_use.id,
             duration,
@@ -465,6 +476,10 @@ impl Driver {
             self.journal.flush_now().await?;
         }
         for entry in entries.drain(..) {
+            if matches!(entry, Entry::CallFinished(_)) {
+                // On record: no longer thrown away with the reply.
+                self.early.clear();
+            }
             if let Some(turn) = &mut self.turn {
                 turn.note(&entry);
             }
@@ -483,6 +498,7 @@ impl Driver {
                 if let Some(turn) = &mut self.turn {
                     turn.model_called();
                 }
+                self.throw_away_early();
                 self.results.sent();
                 let provider = Arc::clone(&self.provider);
                 self.model = Some(ModelCall::start(provider, call, *request));
@@ -583,7 +599,15 @@ impl Driver {
         self.runs.insert(run, run_under_way);
     }
 
+    /// What ran early for a reply that came to nothing has not been told to anybody.
+    fn throw_away_early(&mut self) {
+        for cancellation in self.early.drain(..) {
+            cancellation.cancel();
+        }
+    }
+
     fn end_turn(&mut self, end: TurnEnd, unsent: Vec<Vec<Content>>) {
+        self.throw_away_early();
         let Some(turn) = self.turn.take() else { return };
         let info = self.provider.info(&self.kernel.settings().model);
         let (reply, mut report) = turn.end(end, self.kernel.transcript().usage(), info.price);

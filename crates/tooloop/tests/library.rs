@@ -15,9 +15,9 @@ use tokio::sync::{Notify, mpsc};
 use tooloop::journal::{Catalog, Flush, MemoryStore, SessionId, Store, StoreError};
 use tooloop::provider::{Reply as ModelReply, ScriptedProvider};
 use tooloop::{
-    Access, Agent, AgentBuilder, Approval, Approver, During, Entry, Event, Message, ModelError,
-    ModelErrorKind, Question, Reply, RetryPolicy, SessionError, Tool, ToolContext, ToolError,
-    ToolOutput, TurnEnd, Work,
+    Access, Agent, AgentBuilder, Approval, Approver, BlockStart, During, Entry, Event, Message,
+    ModelError, ModelErrorKind, Question, Reply, RetryPolicy, SessionError, StreamEvent, Tool,
+    ToolContext, ToolError, ToolOutput, ToolUseId, TurnEnd, Work,
 };
 
 #[derive(Deserialize, JsonSchema)]
@@ -541,5 +541,65 @@ async fn who_interrupts_has_the_word() {
     assert_eq!(report.text, "heard");
     let told = format!("{:?}", provider.requests().last().unwrap().messages);
     assert_eq!(told.matches("all of it").count(), 1);
+    session.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_read_early_and_thrown_away_is_not_known() {
+    let workspace = tempfile::tempdir().unwrap();
+    std::fs::write(workspace.path().join("a.txt"), "theirs\n").unwrap();
+    let block = |id: &str| {
+        vec![
+            StreamEvent::BlockStart {
+                index: 0,
+                block: BlockStart::ToolUse {
+                    id: ToolUseId(id.into()),
+                    name: "read".into(),
+                },
+            },
+            StreamEvent::InputDelta {
+                index: 0,
+                json: r#"{"path":"a.txt"}"#.into(),
+            },
+            StreamEvent::BlockStop { index: 0 },
+        ]
+    };
+    let write = r#"{"path":"a.txt","content":"mine\n"}"#;
+    let script = ScriptedProvider::new()
+        .then(ModelReply::Hold(block("t1")))
+        .call("t2", "write", write)
+        .call("t3", "read", r#"{"path":"a.txt"}"#)
+        .call("t4", "write", write)
+        .say("done");
+    let (builder, provider) = agent(script);
+    let processes = tooloop::exec::Processes::new().unwrap();
+    let ops: Arc<dyn tooloop::tools::Ops> = Arc::new(tooloop::tools::LocalOps::new(processes));
+    let agent = builder
+        .workspace(workspace.path())
+        .policy(tooloop::Policy {
+            mode: tooloop::Mode::AcceptEdits,
+            ..tooloop::Policy::default()
+        })
+        .tool(tooloop::tools::Read::new(Arc::clone(&ops)))
+        .tool(tooloop::tools::Write::new(ops))
+        .build()
+        .unwrap();
+    let session = agent.session().unwrap();
+    let mut events = session.events();
+    let turn = session.prompt("go");
+    let interrupt = async {
+        while !matches!(events.next().await.unwrap(), Event::ToolEnded { .. }) {}
+        session.interrupt().await.unwrap();
+    };
+    let (report, ()) = tokio::join!(turn, interrupt);
+    assert!(matches!(report.unwrap().end, TurnEnd::Interrupted { .. }));
+    let report = session.prompt("on").await.unwrap();
+    assert_eq!(report.text, "done");
+    let told = format!("{:?}", provider.requests().last().unwrap().messages);
+    assert!(told.contains("have not read it"), "{told}");
+    // The whole of it, not a word that it is unchanged.
+    assert!(told.contains("theirs"), "{told}");
+    let content = std::fs::read_to_string(workspace.path().join("a.txt")).unwrap();
+    assert_eq!(content, "mine\n");
     session.close().await.unwrap();
 }

@@ -53,6 +53,7 @@ impl Files {
             seen: Arc::clone(&self.seen),
             workspace: context.working_directory.clone(),
             cancellation: cancellation.clone(),
+            thrown_away: context.cancellation.clone(),
         };
         let _dropped = cancellation.drop_guard();
         let work = tokio::task::spawn_blocking(move || {
@@ -72,6 +73,8 @@ pub(crate) struct Call {
     pub(crate) seen: Arc<Seen>,
     pub(crate) workspace: PathBuf,
     cancellation: CancellationToken,
+    /// Fires also after the call is over, if nobody was told of what it read.
+    pub(crate) thrown_away: CancellationToken,
 }
 
 impl Call {

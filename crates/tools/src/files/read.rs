@@ -134,7 +134,8 @@ fn whole(
     let repeated = || {
         let content = Fingerprint::of(bytes);
         let path = file.real_path.clone();
-        call.seen.read(path, content, (offset, limit))
+        call.seen
+            .read(path, content, (offset, limit), &call.thrown_away)
     };
     if bytes.is_empty() {
         let _seen = repeated();

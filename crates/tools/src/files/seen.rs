@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use tokio_util::sync::CancellationToken;
+
 /// How many files are remembered; of more, the one that was met longest ago is forgotten.
 const FILES: usize = 4096;
 
@@ -73,6 +75,15 @@ struct File {
     content: Fingerprint,
     /// The part that was read last, and whether it was answered with a stub since.
     part: Option<(Part, bool)>,
+    /// Fires if the read that this is known from was thrown away: then it is not known.
+    thrown_away: Option<CancellationToken>,
+}
+
+impl File {
+    fn is_known(&self) -> bool {
+        let thrown_away = self.thrown_away.as_ref();
+        !thrown_away.is_some_and(CancellationToken::is_cancelled)
+    }
 }
 
 /// The part of a file that a read asks for.
@@ -84,7 +95,8 @@ impl Seen {
     }
 
     pub(crate) fn view(&self, path: &Path, content: Fingerprint) -> View {
-        match self.lock().files.get(path) {
+        let state = self.lock();
+        match state.files.get(path).filter(|file| file.is_known()) {
             None => View::Unseen,
             Some(file) if file.content == content => View::Fresh,
             Some(_) => View::Stale,
@@ -92,26 +104,34 @@ impl Seen {
     }
 
     /// The model has read a part. True if it is to be told that nothing has changed: that is said
-    /// once for a content, and whoever asks again after that gets the text each time.
-    pub(crate) fn read(&self, path: PathBuf, content: Fingerprint, part: Part) -> bool {
+    /// once for a content, and whoever asks again after that gets the text each time. A read that
+    /// ran while the model wrote may be thrown away later, which `thrown_away` then tells.
+    pub(crate) fn read(
+        &self,
+        path: PathBuf,
+        content: Fingerprint,
+        part: Part,
+        thrown_away: &CancellationToken,
+    ) -> bool {
         let mut state = self.lock();
         let known = state
             .files
             .get_mut(&path)
-            .filter(|file| file.content == content);
+            .filter(|file| file.content == content && file.is_known());
         let repeated = known
             .and_then(|file| file.part.as_mut())
             .filter(|(last, _)| *last == part);
         if let Some((_, is_told)) = repeated {
             return !std::mem::replace(is_told, true);
         }
-        state.meet(path, content, Some((part, false)));
+        let thrown_away = Some(thrown_away.clone());
+        state.meet(path, content, Some((part, false)), thrown_away);
         false
     }
 
     /// The model knows the whole of a file, since it is the one that wrote it.
     pub(crate) fn wrote(&self, path: PathBuf, content: Fingerprint) {
-        self.lock().meet(path, content, None);
+        self.lock().meet(path, content, None, None);
     }
 
     /// A place in a large file from which its lines can be counted up to `line`.
@@ -140,10 +160,21 @@ impl Seen {
 }
 
 impl State {
-    fn meet(&mut self, path: PathBuf, content: Fingerprint, part: Option<(Part, bool)>) {
+    fn meet(
+        &mut self,
+        path: PathBuf,
+        content: Fingerprint,
+        part: Option<(Part, bool)>,
+        thrown_away: Option<CancellationToken>,
+    ) {
         self.clock += 1;
-        let met = self.clock;
-        self.files.insert(path, File { met, content, part });
+        let file = File {
+            met: self.clock,
+            content,
+            part,
+            thrown_away,
+        };
+        self.files.insert(path, file);
         if self.files.len() > FILES
             && let Some(oldest) = self.files.iter().min_by_key(|(_, file)| file.met)
         {

@@ -11,6 +11,7 @@ mod interactive;
 mod output;
 mod print;
 mod records;
+mod replay;
 mod sessions;
 mod settings;
 mod setup;
@@ -36,7 +37,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return not_parsed(&error),
     };
-    let format = cli.run.output_format;
+    let format = match &cli.command {
+        Some(Command::Replay(args)) => args.output_format,
+        _ => cli.run.output_format,
+    };
     let result = catch_unwind(AssertUnwindSafe(|| dispatch(cli))).unwrap_or_else(|_| {
         let words = "a fault inside tooloop ended the run; the session is recorded up to there";
         Err(Failure::new(Status::Internal, words))
@@ -87,6 +91,7 @@ fn dispatch(cli: Cli) -> Result<Status, Failure> {
         Some(Command::Demo(args)) => block_on(demo::demo(args)),
         Some(Command::Hello(args)) => block_on(demo::hello(args)),
         Some(Command::Config(args)) => config(&args),
+        Some(Command::Replay(args)) => block_on(replay::replay(*args)),
         Some(Command::Sessions(command)) => {
             let root = sessions::root(&setup::environment);
             match command {
@@ -178,7 +183,8 @@ async fn headless_run(args: RunArgs, workspace: &std::path::Path) -> Result<Stat
             workspace.display()
         ));
     }
-    print::run(Print {
+    let recording = setup.recording;
+    let result = print::run(Print {
         session,
         processes: setup.processes,
         prompts,
@@ -190,12 +196,17 @@ async fn headless_run(args: RunArgs, workspace: &std::path::Path) -> Result<Stat
         resumed: setup.open.is_resumed(),
         warnings,
     })
-    .await
+    .await;
+    replay::complain_about(recording.as_ref());
+    result
 }
 
 async fn interactive_run(args: RunArgs, workspace: &std::path::Path) -> Result<Status, Failure> {
     let setup = setup::setup(&args, workspace).await?;
-    interactive::run(args.prompt, setup, workspace).await
+    let recording = setup.recording.clone();
+    let result = interactive::run(args.prompt, setup, workspace).await;
+    replay::complain_about(recording.as_ref());
+    result
 }
 
 fn config(args: &RunArgs) -> Result<Status, Failure> {

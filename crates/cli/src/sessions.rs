@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use tooloop::journal::{Catalog, Record, read_records};
+use tooloop::journal::{Catalog, read_records};
 use tooloop::{Content, ContentBlock, Entry, Message, Permission};
 
 use crate::exit::{self, Failure, Status};
@@ -63,7 +63,7 @@ pub(crate) fn show(catalog: &Catalog, session: &str, json: bool) -> Result<Statu
         let text = if json {
             serde_json::to_string(&record).unwrap_or_default() + "\n"
         } else {
-            tell(&record)
+            tell(&record.entry)
         };
         broken = broken || out.write_all(text.as_bytes()).is_err();
     })
@@ -84,8 +84,9 @@ pub(crate) fn show(catalog: &Catalog, session: &str, json: bool) -> Result<Statu
     Ok(Status::Done)
 }
 
-fn tell(record: &Record) -> String {
-    let text = match &record.entry {
+/// An entry as a person is told it.
+pub(crate) fn tell(entry: &Entry) -> String {
+    let text = match entry {
         Entry::Message(message) => match message.message() {
             Message::User(content) => format!("> {}\n", parts(content).replace('\n', "\n> ")),
             Message::Assistant(reply) => reply.content.iter().map(block).collect(),

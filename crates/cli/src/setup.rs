@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tooloop::exec::{Environment, EnvironmentRules, Processes};
 use tooloop::journal::SessionId;
 use tooloop::provider::{
-    HttpProvider, KEY_VARIABLES, LOCAL_SERVERS, ModelOverrides, NO_MODEL_HELP, Provider,
-    ProviderConfig, ResolveError, Resolved, Secret, TransportConfig, Wanted, detect_local,
-    first_model_of, resolve,
+    Cassette, HttpProvider, KEY_VARIABLES, LOCAL_SERVERS, ModelOverrides, NO_MODEL_HELP, Provider,
+    ProviderConfig, RecordingProvider, ResolveError, Resolved, Secret, TransportConfig, Wanted,
+    detect_local, first_model_of, resolve,
 };
 use tooloop::tools::{BashSettings, LocalOps, Ops, TerminalSettings, WebFetchSettings};
 use tooloop::{
@@ -17,6 +17,7 @@ use tooloop::{
 
 use crate::args::RunArgs;
 use crate::exit::{Failure, Status};
+use crate::replay;
 use crate::sessions;
 use crate::settings::{self, Fault, Loaded, Problem, Settings, Sources};
 use crate::toolset::{self, Materials, ToolSet};
@@ -30,6 +31,8 @@ pub(crate) struct Setup {
     pub(crate) mode: Mode,
     pub(crate) caps: Caps,
     pub(crate) open: Open,
+    /// What the run is recorded on beside its journal.
+    pub(crate) recording: Option<Cassette>,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -47,6 +50,17 @@ impl Open {
             Self::New(id) => agent.session_named(*id),
             Self::Resume(path) => agent.resume(path),
             Self::Fork(path, id) => agent.fork(path, *id),
+        }
+    }
+
+    /// The session's name.
+    pub(crate) fn session(&self) -> String {
+        match self {
+            Self::New(id) | Self::Fork(_, id) => id.to_string(),
+            Self::Resume(path) => {
+                let name = path.file_stem().unwrap_or_default();
+                name.to_string_lossy().into_owned()
+            }
         }
     }
 
@@ -142,11 +156,37 @@ pub(crate) fn load_settings(args: &RunArgs, workspace: &Path) -> Result<Loaded, 
 
 /// Puts a run together. Asks the network only where a local server must be found or named.
 pub(crate) async fn setup(args: &RunArgs, workspace: &Path) -> Result<Setup, Failure> {
+    let loaded = load_settings(args, workspace)?;
+    let open = open(args, workspace)?;
+    let (provider, model) = provider(&loaded.settings).await?;
+    let recording = replay::recording(args, &loaded.settings, &open, workspace)?;
+    let provider: Arc<dyn Provider> = match &recording {
+        Some(cassette) => Arc::new(RecordingProvider::onto(provider, cassette.clone())),
+        None => provider,
+    };
+    let setup = assemble(args, workspace, loaded, open, provider, model)?;
+    Ok(match recording {
+        Some(cassette) => Setup {
+            agent: setup.agent.recording(cassette.clone()),
+            recording: Some(cassette),
+            ..setup
+        },
+        None => setup,
+    })
+}
+
+/// The same with a provider that is there already. Asks no network.
+pub(crate) fn assemble(
+    args: &RunArgs,
+    workspace: &Path,
+    loaded: Loaded,
+    open: Open,
+    provider: Arc<dyn Provider>,
+    model: String,
+) -> Result<Setup, Failure> {
     let Loaded {
         settings, warnings, ..
-    } = load_settings(args, workspace)?;
-    let open = open(args, workspace)?;
-    let (provider, model) = provider(&settings).await?;
+    } = loaded;
     let caps = Caps {
         wanted: settings.max_output_tokens,
     };
@@ -204,6 +244,7 @@ pub(crate) async fn setup(args: &RunArgs, workspace: &Path) -> Result<Setup, Fai
         mode: settings.permission_mode,
         caps,
         open,
+        recording: None,
         warnings,
     })
 }

@@ -1,11 +1,12 @@
 //! The recipe.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
 use tooloop_kernel::{Entry, RetryPolicy, Settings, Transcript};
 use tooloop_policy::{Policy, Rule};
-use tooloop_provider::Provider;
+use tooloop_provider::{Cassette, Provider};
 use tooloop_session::{
     Catalog, ForkedFrom, Header, JsonlStore, MemoryStore, SessionId, Store, inherited_outputs,
     outputs_beside, read_records,
@@ -14,6 +15,7 @@ use tooloop_tool::{DynTool, Registry, Scope, Tool, tool};
 
 use crate::driver::{self, Keep, Parts};
 use crate::paths;
+use crate::replay::RecordingStore;
 use crate::{Approval, BuildError, ResultBudget, Session, SessionError};
 
 /// An immutable recipe: provider, model, system prompt, tools, policy. Cheap to clone; any number
@@ -31,6 +33,9 @@ struct Recipe {
     results: ResultBudget,
     workspace: PathBuf,
     catalog: Option<Catalog>,
+    recording: Option<Cassette>,
+    /// Whether a session is, or was, on the cassette.
+    recorded: AtomicBool,
 }
 
 /// Builds an [`Agent`].
@@ -46,6 +51,7 @@ pub struct AgentBuilder {
     workspace: Option<PathBuf>,
     folders: Vec<PathBuf>,
     journal: Option<PathBuf>,
+    recording: Option<Cassette>,
 }
 
 struct ToolEntry(Arc<dyn DynTool>);
@@ -60,6 +66,8 @@ impl std::fmt::Debug for ToolEntry {
 #[derive(Default)]
 struct Past {
     transcript: Transcript,
+    /// What it is the fold of, where that is to be recorded.
+    entries: Vec<Entry>,
     /// What was wrong with its record.
     warnings: Vec<String>,
     /// The folders with the long outputs that it names, beside the session's own.
@@ -126,6 +134,14 @@ impl AgentBuilder {
     /// process.
     pub fn journal(mut self, root: impl Into<PathBuf>) -> Self {
         self.journal = Some(root.into());
+        self
+    }
+
+    /// Writes the entries of the session onto a cassette as well, so that it can be replayed
+    /// elsewhere ([`crate::replay`]). The model's part is recorded by a
+    /// [`tooloop_provider::RecordingProvider`] on the same cassette. One cassette holds one session.
+    pub fn recording(mut self, cassette: Cassette) -> Self {
+        self.recording = Some(cassette);
         self
     }
 
@@ -203,6 +219,8 @@ impl AgentBuilder {
             results: self.results,
             workspace,
             catalog,
+            recording: self.recording,
+            recorded: AtomicBool::new(false),
         })))
     }
 }
@@ -264,10 +282,17 @@ impl Agent {
     /// If the journal cannot be read or another process writes to it.
     pub fn resume(&self, path: &Path) -> Result<Session, SessionError> {
         let mut transcript = Transcript::default();
-        let opened = JsonlStore::open(path, |record| transcript.apply(&record.entry))?;
+        let mut entries = Vec::new();
+        let opened = JsonlStore::open(path, |record| {
+            transcript.apply(&record.entry);
+            if self.0.recording.is_some() {
+                entries.push(record.entry);
+            }
+        })?;
         let outputs = Some((outputs_beside(path), Keep::WithTheJournal));
         let past = Past {
             transcript,
+            entries,
             warnings: opened.warnings,
             outputs: inherited_outputs(path, &opened.header),
             resumed: true,
@@ -289,6 +314,8 @@ impl Agent {
         })?;
         let mut past_outputs = vec![outputs_beside(path)];
         past_outputs.extend(inherited_outputs(path, &parent));
+        let entries = records.iter().map(|record| record.entry.clone());
+        let entries = entries.filter(|_| self.0.recording.is_some()).collect();
         let store: Box<dyn Store> = match &self.0.catalog {
             None => Box::new(MemoryStore::named(id)),
             Some(catalog) => {
@@ -304,6 +331,7 @@ impl Agent {
         };
         let past = Past {
             transcript,
+            entries,
             warnings,
             outputs: past_outputs,
             resumed: true,
@@ -318,6 +346,7 @@ impl Agent {
         entries.iter().for_each(|entry| transcript.apply(entry));
         let past = Past {
             transcript,
+            entries: entries.to_vec(),
             resumed: !entries.is_empty(),
             ..Past::default()
         };
@@ -336,12 +365,39 @@ impl Agent {
         })
     }
 
+    /// What a session's tools are run with, without a session.
+    pub(crate) fn parts_for_tools(&self) -> Parts {
+        let id = SessionId::generate();
+        let folder = std::env::temp_dir().join(format!("tooloop-outputs-{id}"));
+        let outputs = Some((folder, Keep::WhileItRuns));
+        self.parts(Box::new(MemoryStore::named(id)), Past::default(), outputs)
+    }
+
     fn start(
         &self,
         store: Box<dyn Store>,
         past: Past,
         outputs: Option<(PathBuf, Keep)>,
     ) -> Session {
+        let (store, past) = self.recorded(store, past);
+        driver::start(self.parts(store, past, outputs))
+    }
+
+    /// The store, writing onto the cassette as well if this is its session.
+    fn recorded(&self, store: Box<dyn Store>, mut past: Past) -> (Box<dyn Store>, Past) {
+        let Some(cassette) = &self.0.recording else {
+            return (store, past);
+        };
+        if self.0.recorded.swap(true, Ordering::AcqRel) {
+            past.warnings
+                .push("this session is not recorded: a recording holds one session".into());
+            return (store, past);
+        }
+        let store = RecordingStore::new(store, cassette.clone(), &past.entries);
+        (Box::new(store), past)
+    }
+
+    fn parts(&self, store: Box<dyn Store>, past: Past, outputs: Option<(PathBuf, Keep)>) -> Parts {
         let scope = outputs
             .as_ref()
             .map_or_else(Scope::new, |(folder, _)| Scope::with_outputs(folder));
@@ -358,7 +414,7 @@ impl Agent {
                 .allow
                 .extend(Rule::reading_below(&paths::real(folder)));
         }
-        driver::start(Parts {
+        Parts {
             provider: Arc::clone(&recipe.provider),
             settings: recipe.settings.clone(),
             registry: recipe.registry.for_session(&scope),
@@ -371,6 +427,6 @@ impl Agent {
             resumed: past.resumed,
             results: recipe.results,
             outputs,
-        })
+        }
     }
 }

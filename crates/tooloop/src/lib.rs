@@ -42,6 +42,7 @@ mod keeping;
 mod model_call;
 mod paths;
 mod prompt;
+pub mod replay;
 mod report;
 mod results;
 mod session;

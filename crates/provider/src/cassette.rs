@@ -88,6 +88,8 @@ pub struct RecordedRequest {
     pub system: Arc<str>,
     /// The tools.
     pub tools: Arc<Value>,
+    /// The schema of the answer, if it was to have one.
+    pub output_schema: Option<Arc<Value>>,
     /// The messages, oldest first.
     pub messages: Vec<Arc<Value>>,
 }

@@ -34,6 +34,7 @@
 mod compare;
 mod foresight;
 mod gate;
+mod inputs;
 mod live;
 mod normal;
 mod player;

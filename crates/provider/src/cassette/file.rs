@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tooloop_model::{ModelInfo, Request};
 
-use super::line::{Base, CallLine, InfoLine, messages, tools};
+use super::line::{Base, CallLine, InfoLine, messages, output_schema, tools};
 use super::{CASSETTE_VERSION, CassetteError, RecordedReply};
 use crate::Redactor;
 
@@ -159,6 +159,7 @@ impl Cassette {
             base,
             system: whole.then(|| redactor.redact(&request.system).into_owned()),
             tools: whole.then(|| tools(&request, redactor)),
+            output_schema: output_schema(&request, redactor),
             messages: messages(&request, kept, redactor),
             reply,
         };

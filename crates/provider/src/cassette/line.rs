@@ -22,6 +22,9 @@ pub(super) struct CallLine {
     pub(super) system: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) tools: Option<Value>,
+    /// The schema of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) output_schema: Option<Value>,
     /// The messages behind those of the base.
     pub(super) messages: Vec<Value>,
     pub(super) reply: RecordedReply,
@@ -56,6 +59,13 @@ pub(super) fn tools(request: &Request, redactor: &Redactor) -> Value {
     let mut tools = serde_json::to_value(&*request.tools).unwrap_or_default();
     redactor.redact_json(&mut tools);
     tools
+}
+
+/// The schema of the answer, as JSON.
+pub(super) fn output_schema(request: &Request, redactor: &Redactor) -> Option<Value> {
+    let mut schema = request.output_schema.as_ref()?.to_value();
+    redactor.redact_json(&mut schema);
+    Some(schema)
 }
 
 /// The messages as JSON, but the first `skipped` ones.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tooloop_model::{ModelError, ModelErrorKind, ModelInfo, Request, StreamEvent};
 
-use super::line::{messages, tools};
+use super::line::{messages, output_schema, tools};
 use super::{
     CassetteContent, CassetteError, RecordedCall, RecordedReply, RecordedRequest, ValueDifference,
     first_difference,
@@ -150,6 +150,7 @@ impl CassetteProvider {
             model: request.model.clone(),
             system: Arc::from(system.as_str().unwrap_or_default()),
             tools: Arc::new(tools),
+            output_schema: output_schema(request, &self.redactor).map(Arc::new),
             messages: messages.into_iter().map(Arc::new).collect(),
         }
     }
@@ -174,6 +175,7 @@ impl CassetteProvider {
         (ignored("model") || recorded.model == asked.model)
             && (ignored("system") || recorded.system == asked.system)
             && (ignored("tools") || recorded.tools == asked.tools)
+            && recorded.output_schema == asked.output_schema
             && recorded.messages == asked.messages
     }
 
@@ -213,6 +215,7 @@ fn difference(
             "model": request.model,
             "system": request.system,
             "tools": request.tools,
+            "output_schema": request.output_schema,
             "messages": request.messages,
         });
         if let Some(members) = value.as_object_mut() {

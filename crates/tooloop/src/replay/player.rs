@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tooloop_kernel::{
-    Answer, Continue, Delivery, Effect, Entry, Input, Kernel, Permission, Settings, Transcript,
-    TurnEnd,
+    Answer, Continue, Delivery, Effect, Entry, Input, Kernel, Permission, Settings, StopJudgement,
+    Transcript, TurnEnd,
 };
-use tooloop_model::{Request, StreamEvent, ToolResult, ToolUse, ToolUseId};
+use tooloop_model::{ModelErrorKind, Request, StreamEvent, ToolResult, ToolUse, ToolUseId};
 use tooloop_provider::{RecordedCall, RecordedReply, first_difference};
 
 use super::compare::{Compare, value};
@@ -36,43 +36,50 @@ pub(super) enum Played {
 }
 
 /// Why the machine does not go on as it would.
-enum Stop {
+pub(super) enum Stop {
     Differs(Difference),
     /// The process died here, or else this differs.
     Died(Difference),
 }
 
-type Step = Result<(), Stop>;
+pub(super) type Step = Result<(), Stop>;
 
 /// Plays one recording.
 pub(super) struct Player<'a> {
-    records: &'a [Recorded],
+    pub(super) records: &'a [Recorded],
     /// How many entries have come as they were recorded.
-    cursor: usize,
-    compare: Compare,
-    kernel: Kernel,
-    gate: Arc<RecordedGate>,
+    pub(super) cursor: usize,
+    pub(super) compare: Compare,
+    pub(super) kernel: Kernel,
+    pub(super) gate: Arc<RecordedGate>,
     /// The fold of the entries that have come.
-    transcript: Transcript,
+    pub(super) transcript: Transcript,
     /// The recorded model calls that have not been asked for.
-    calls: Vec<&'a RecordedCall>,
-    has_calls: bool,
-    model: Option<(u64, Request)>,
-    runs: HashMap<ToolUseId, u64>,
-    asks: HashMap<ToolUseId, u64>,
-    timer: Option<u64>,
+    pub(super) calls: Vec<&'a RecordedCall>,
+    pub(super) has_calls: bool,
+    pub(super) model: Option<(u64, Request)>,
+    pub(super) runs: HashMap<ToolUseId, u64>,
+    pub(super) asks: HashMap<ToolUseId, u64>,
+    /// Runs until a failed call is tried again.
+    pub(super) timer: Option<u64>,
+    /// Runs until the turn has taken as long as it may.
+    pub(super) deadline: Option<u64>,
+    /// Who judges whether the model is done.
+    pub(super) stop: Option<u64>,
+    /// How many model calls in a row met an overload.
+    pub(super) overloads: u32,
     /// Which outcomes of the turn's replies were the same, and how many replies there were.
-    repeats: Vec<usize>,
-    batches: usize,
+    pub(super) repeats: Vec<usize>,
+    pub(super) batches: usize,
     /// Whether a call of the newest reply has its answer.
-    answered: bool,
+    pub(super) answered: bool,
     /// Where the process died last.
-    died: Option<usize>,
-    turn: Option<TurnUnderWay>,
-    out: VecDeque<Played>,
-    resumed: bool,
-    over: bool,
-    replayed: Replayed,
+    pub(super) died: Option<usize>,
+    pub(super) turn: Option<TurnUnderWay>,
+    pub(super) out: VecDeque<Played>,
+    pub(super) resumed: bool,
+    pub(super) over: bool,
+    pub(super) replayed: Replayed,
 }
 
 impl<'a> Player<'a> {
@@ -95,6 +102,9 @@ impl<'a> Player<'a> {
             runs: HashMap::new(),
             asks: HashMap::new(),
             timer: None,
+            deadline: None,
+            stop: None,
+            overloads: 0,
             repeats: Vec::new(),
             batches: 0,
             answered: false,
@@ -124,7 +134,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    fn differs(&mut self, difference: Difference) {
+    pub(super) fn differs(&mut self, difference: Difference) {
         self.replayed.difference = Some(difference);
         self.over = true;
     }
@@ -140,20 +150,20 @@ impl<'a> Player<'a> {
 
     // ---- the record
 
-    fn left(&self) -> &'a [Recorded] {
+    pub(super) fn left(&self) -> &'a [Recorded] {
         self.records.get(self.cursor..).unwrap_or_default()
     }
 
-    fn expected(&self) -> Option<&'a Recorded> {
+    pub(super) fn expected(&self) -> Option<&'a Recorded> {
         self.records.get(self.cursor)
     }
 
     /// The next record does not follow from where the machine is.
-    fn stuck(&self, waits: &str) -> Stop {
+    pub(super) fn stuck(&self, waits: &str) -> Stop {
         Stop::Differs(self.missing(waits))
     }
 
-    fn died(&self, waits: &str) -> Stop {
+    pub(super) fn died(&self, waits: &str) -> Stop {
         Stop::Died(self.missing(waits))
     }
 
@@ -190,6 +200,11 @@ impl<'a> Player<'a> {
         self.transcript.apply(&expected.entry);
         match &entry {
             Entry::CallFinished(_) => self.answered = true,
+            Entry::Retry { error, .. } if error.kind == ModelErrorKind::Overloaded => {
+                self.overloads = self.overloads.saturating_add(1);
+            }
+            Entry::Retry { .. } | Entry::Message(_) => self.overloads = 0,
+            Entry::Continue(Continue::FallbackModel { .. }) => self.overloads = 0,
             Entry::Continue(_) if std::mem::take(&mut self.answered) => {
                 self.batches = self.batches.saturating_add(1);
             }
@@ -211,7 +226,7 @@ impl<'a> Player<'a> {
     }
 
     /// Whether the record is one that whoever goes on after a death makes.
-    fn closes_a_death(&self, record: &Recorded) -> bool {
+    pub(super) fn closes_a_death(&self, record: &Recorded) -> bool {
         match &record.entry {
             Entry::CallFinished(result) => words::closed(result) == Some(Closed::Dead),
             Entry::TurnEnd(TurnEnd::Interrupted { .. }) => self.turn.is_some(),
@@ -225,7 +240,7 @@ impl<'a> Player<'a> {
 
     // ---- what goes out
 
-    fn step(&mut self, input: Input) -> Step {
+    pub(super) fn step(&mut self, input: Input) -> Step {
         for effect in self.kernel.step(input) {
             if self.over {
                 break;
@@ -253,8 +268,23 @@ impl<'a> Player<'a> {
                 self.asks.insert(tool_use.id, ask);
             }
             Effect::CancelAsk { .. } => self.asks.clear(),
-            Effect::StartTimer { timer, .. } => self.timer = Some(timer),
-            Effect::CancelTimer { .. } => self.timer = None,
+            Effect::AskStop { stop, .. } => self.stop = Some(stop),
+            Effect::CancelStop { .. } => self.stop = None,
+            Effect::StartTimer { timer, .. } => {
+                let newest = self
+                    .cursor
+                    .checked_sub(1)
+                    .and_then(|at| self.records.get(at));
+                if newest.is_some_and(|record| matches!(record.entry, Entry::Retry { .. })) {
+                    self.timer = Some(timer);
+                } else {
+                    self.deadline = Some(timer);
+                }
+            }
+            Effect::CancelTimer { timer } => {
+                self.timer = self.timer.filter(|other| *other != timer);
+                self.deadline = self.deadline.filter(|other| *other != timer);
+            }
             Effect::EndTurn { end, .. } => self.turn_ended(end),
         }
         Ok(())
@@ -286,282 +316,10 @@ impl<'a> Player<'a> {
         self.tell(Event::TurnEnded(report));
     }
 
-    fn configure(&mut self, change: impl FnOnce(&mut Settings)) -> Step {
+    pub(super) fn configure(&mut self, change: impl FnOnce(&mut Settings)) -> Step {
         let mut settings = self.kernel.settings().clone();
         change(&mut settings);
         self.step(Input::Configure(Box::new(settings)))
-    }
-
-    // ---- what comes in
-
-    fn go_on(&mut self) -> Step {
-        if !std::mem::replace(&mut self.resumed, true) {
-            return self.step(Input::Resumed);
-        }
-        let Some(expected) = self.expected() else {
-            self.over = true;
-            return Ok(());
-        };
-        if self.kernel.is_idle() {
-            return self.begin(expected);
-        }
-        if self.model.is_some() {
-            return self.model();
-        }
-        if let Some(timer) = self.timer {
-            return match &expected.entry {
-                Entry::Continue(Continue::Retry) => {
-                    self.timer = None;
-                    self.step(Input::TimerFired { timer })
-                }
-                Entry::TurnEnd(TurnEnd::Interrupted { .. }) => self.step(Input::Interrupt),
-                _ => Err(self.stuck("a failed model call is to be tried again")),
-            };
-        }
-        self.tools(expected)
-    }
-
-    /// A turn, or what else may happen between turns.
-    fn begin(&mut self, expected: &Recorded) -> Step {
-        match &expected.entry {
-            Entry::Rewound { turn } => self.step(Input::Rewind { turn: *turn }),
-            _ if self.closes_a_death(expected) => Err(self.died("no turn is under way")),
-            Entry::Message(message) if words::said(message.message()).is_some() => self.prompt(),
-            _ => Err(self.stuck("no turn is under way")),
-        }
-    }
-
-    /// The prompt, and before it what background work had to say meanwhile.
-    fn prompt(&mut self) -> Step {
-        let records = self.left();
-        let said = records.iter().map_while(|record| match &record.entry {
-            Entry::Message(message) => words::said(message.message()),
-            _ => None,
-        });
-        let mut said: Vec<_> = said.cloned().collect();
-        let Some(prompt) = said.pop() else {
-            return Err(self.stuck("no turn is under way"));
-        };
-        self.compare.turn_begins();
-        self.configure(|settings| foresight::limits(settings, records))?;
-        let remind_after = self.kernel.settings().remind_after_repeats;
-        self.repeats = foresight::repeats(records, remind_after);
-        self.batches = 0;
-        self.answered = false;
-        // Nobody waits for the report here: it is told as an event.
-        let (reply, _) = oneshot::channel();
-        let usage = self.kernel.transcript().usage();
-        self.turn = Some(TurnUnderWay::begin(reply, usage));
-        for notice in said {
-            self.step(Input::User {
-                content: notice,
-                delivery: Delivery::Notice,
-            })?;
-        }
-        self.step(Input::User {
-            content: prompt,
-            delivery: Delivery::Steer,
-        })
-    }
-
-    fn model(&mut self) -> Step {
-        let records = self.left();
-        let Some((call, request)) = self.model.take() else {
-            return Ok(());
-        };
-        let Some((outcome, usage)) = reply::outcome(records) else {
-            // Nothing but Discarded is left: the process died in between.
-            let discarded = |record: &Recorded| {
-                matches!(record.entry, Entry::Discarded { .. } | Entry::Spent { .. })
-            };
-            if records.iter().all(discarded) {
-                self.over = true;
-                self.cursor = self.records.len();
-                return Ok(());
-            }
-            return Err(self.stuck("the model has been asked"));
-        };
-        let reply = if self.has_calls {
-            self.recorded_reply(&request)?
-        } else {
-            outcome.reply(usage)
-        };
-        let escalates = outcome == Outcome::Escalate;
-        let retry = outcome.policy();
-        self.configure(|settings| {
-            settings.retry = retry;
-            settings.max_output_tokens = Some(1);
-            settings.escalated_output_tokens = escalates.then_some(2);
-        })?;
-        // What is there to be judged and said stands behind the reply.
-        let behind = records.get(1..).unwrap_or_default();
-        let message = match &outcome {
-            Outcome::Reply(message) => Some(*message),
-            Outcome::Partial(_)
-            | Outcome::Escalate
-            | Outcome::Retry { .. }
-            | Outcome::Fail(_)
-            | Outcome::Interrupt => None,
-        };
-        let ids = message.into_iter().flat_map(|message| message.tool_uses());
-        let ids = ids.map(|tool_use| tool_use.id.clone());
-        self.gate.know(foresight::judgements(ids, behind));
-        let queued = if message.is_some() {
-            foresight::queued(behind)
-        } else {
-            Vec::new()
-        };
-        self.feed(call, reply, queued, behind)
-    }
-
-    /// Has the model say its part.
-    fn feed(
-        &mut self,
-        call: u64,
-        reply: RecordedReply,
-        queued: Vec<Queued>,
-        behind: &[Recorded],
-    ) -> Step {
-        for event in reply.events {
-            let stops = matches!(event, StreamEvent::MessageStop { .. });
-            if stops {
-                for Queued { content, delivery } in &queued {
-                    self.step(Input::User {
-                        content: content.clone(),
-                        delivery: *delivery,
-                    })?;
-                }
-                self.early(behind)?;
-            }
-            self.step(Input::Stream { call, event })?;
-            if stops {
-                return Ok(());
-            }
-        }
-        match reply.error {
-            Some(error) => self.step(Input::StreamFailed {
-                call,
-                error,
-                now: Duration::ZERO,
-                chance: 0,
-            }),
-            None => self.step(Input::Interrupt),
-        }
-    }
-
-    /// The calls whose answers stand right behind their message may have been answered before it
-    /// was complete, and are.
-    fn early(&mut self, behind: &[Recorded]) -> Step {
-        for record in behind {
-            let Entry::CallFinished(result) = &record.entry else {
-                break;
-            };
-            if words::closed(result).is_some() || !self.runs.contains_key(&result.tool_use_id) {
-                break;
-            }
-            self.finish(result)?;
-        }
-        Ok(())
-    }
-
-    /// A tool answers.
-    fn finish(&mut self, result: &ToolResult) -> Step {
-        let Some(run) = self.runs.remove(&result.tool_use_id) else {
-            return Err(self.stuck("the call that this answers does not run"));
-        };
-        let label = self.repeats.get(self.batches);
-        self.step(Input::ToolFinished {
-            run,
-            content: result.content.clone(),
-            is_error: result.is_error,
-            fingerprint: label.map(ToString::to_string),
-        })
-    }
-
-    fn tools(&mut self, expected: &Recorded) -> Step {
-        let waits = "calls have not been answered";
-        match &expected.entry {
-            Entry::CallFinished(result) => match words::closed(result) {
-                Some(Closed::Dead) => Err(self.died(waits)),
-                Some(Closed::NotBegun | Closed::NotAllowed | Closed::Running) => {
-                    self.step(Input::Interrupt)
-                }
-                None => self.finish(result),
-            },
-            Entry::Permission {
-                tool_use_id,
-                permission,
-            } => {
-                let Some(ask) = self.asks.remove(tool_use_id) else {
-                    return Err(self.stuck("nobody is asked about this call"));
-                };
-                let answer = match permission.clone() {
-                    Permission::Allowed { rule } => Answer::Allow { rule },
-                    Permission::Denied { reason } => Answer::Deny { reason },
-                };
-                self.step(Input::Answered { ask, answer })
-            }
-            Entry::TurnEnd(TurnEnd::Interrupted { .. }) => Err(self.died(waits)),
-            _ => Err(self.stuck(waits)),
-        }
-    }
-
-    /// The process has died, and another one goes on. The same death twice is none.
-    fn die(&mut self, difference: Difference) {
-        if self.died.replace(self.cursor) == Some(self.cursor) {
-            return self.differs(difference);
-        }
-        self.kernel = kernel(&self.gate, &self.transcript);
-        self.model = None;
-        self.timer = None;
-        self.runs.clear();
-        self.asks.clear();
-        self.compare.turn_begins();
-        match self.step(Input::Resumed) {
-            Ok(()) => self.turn = None,
-            // It died as well, before it had recorded all of this.
-            Err(Stop::Died(difference)) if self.died == Some(self.cursor) => {
-                self.differs(difference);
-            }
-            Err(Stop::Died(_)) => {}
-            Err(Stop::Differs(difference)) => self.differs(difference),
-        }
-    }
-
-    /// What the model answered to this request.
-    fn recorded_reply(&mut self, request: &Request) -> Result<RecordedReply, Stop> {
-        let messages: Vec<_> = request
-            .messages
-            .iter()
-            .map(|message| serde_json::to_value(message.message()).unwrap_or_default())
-            .collect();
-        let same = |call: &&RecordedCall| {
-            let recorded = call.request.messages.iter().map(|message| &**message);
-            recorded.eq(messages.iter())
-        };
-        if let Some(at) = self.calls.iter().position(same) {
-            return Ok(self.calls.remove(at).reply.clone());
-        }
-        let words = match self.calls.first() {
-            None => "the model is asked once more than was recorded".into(),
-            Some(call) => {
-                let recorded = call
-                    .request
-                    .messages
-                    .iter()
-                    .map(|message| (**message).clone());
-                let difference = first_difference(&recorded.collect(), &messages.into());
-                let difference = difference.map_or_else(String::new, |found| found.to_string());
-                format!(
-                    "the messages of the request differ from those of call {} {difference}",
-                    call.number
-                )
-            }
-        };
-        Err(Stop::Differs(Difference {
-            record: self.expected().map(|record| record.seq),
-            words,
-        }))
     }
 }
 
@@ -570,10 +328,11 @@ fn short(entry: &Entry) -> String {
     value(entry).to_string().chars().take(200).collect()
 }
 
-fn kernel(gate: &Arc<RecordedGate>, transcript: &Transcript) -> Kernel {
+pub(super) fn kernel(gate: &Arc<RecordedGate>, transcript: &Transcript) -> Kernel {
     let settings = Settings {
-        // What runs beside what is told by the record.
+        // The record tells what ran beside what.
         max_parallel_tools: usize::MAX,
+        max_output_tokens: Some(foresight::CAP),
         ..Settings::default()
     };
     Kernel::new(settings, Arc::clone(gate) as _, transcript.clone())

@@ -28,12 +28,15 @@ pub(super) enum Outcome<'a> {
     },
     /// A failure that ends the turn.
     Fail(ModelError),
-    /// An interrupt, with nothing worth keeping.
-    Interrupt,
+    /// The last of the overloads after which another model is asked.
+    FallBack,
+    /// An end from outside, with nothing worth keeping.
+    BreakOff,
 }
 
-/// What the record says, with what the discarded reply used.
-pub(super) fn outcome(records: &[Recorded]) -> Option<(Outcome<'_>, Usage)> {
+/// What the record says, with what the discarded reply used. `overloads` is how many calls in a row
+/// met an overload before this one.
+pub(super) fn outcome(records: &[Recorded], overloads: u32) -> Option<(Outcome<'_>, Usage)> {
     let mut usage = Usage::default();
     for record in records {
         let outcome = match &record.entry {
@@ -63,7 +66,15 @@ pub(super) fn outcome(records: &[Recorded]) -> Option<(Outcome<'_>, Usage)> {
                 let kind = ModelErrorKind::ContextTooLong;
                 Outcome::Fail(ModelError::new(kind, message))
             }
-            Entry::TurnEnd(TurnEnd::Interrupted { .. }) => Outcome::Interrupt,
+            Entry::Continue(Continue::FallbackModel { .. }) => Outcome::FallBack,
+            // There was no money for the call that was to follow.
+            Entry::TurnEnd(TurnEnd::Budget(_)) if overloads > 1 => Outcome::FallBack,
+            Entry::TurnEnd(TurnEnd::Budget(_)) => Outcome::Escalate,
+            Entry::TurnEnd(
+                TurnEnd::Interrupted { .. }
+                | TurnEnd::Deadline { .. }
+                | TurnEnd::HookStopped { .. },
+            ) => Outcome::BreakOff,
             _ => return None,
         };
         return Some((outcome, usage));
@@ -80,7 +91,8 @@ impl Outcome<'_> {
             | Self::Partial(_)
             | Self::Escalate
             | Self::Fail(_)
-            | Self::Interrupt => None,
+            | Self::FallBack
+            | Self::BreakOff => None,
         };
         RetryPolicy {
             base: wait.unwrap_or_default(),
@@ -93,30 +105,50 @@ impl Outcome<'_> {
     }
 
     /// A reply that leads to it, where the real one is not on record.
-    pub(super) fn reply(&self, usage: Usage) -> RecordedReply {
+    ///
+    /// `booked` tells that something came of it, which has its price.
+    pub(super) fn reply(&self, usage: Usage, booked: bool) -> RecordedReply {
         let mut events = match self {
             Self::Reply(reply) | Self::Partial(reply) => events(reply),
             Self::Retry { voided: true, .. } => {
                 text("(what was shown of this reply is not on record)")
             }
-            Self::Escalate | Self::Retry { .. } | Self::Fail(_) | Self::Interrupt => Vec::new(),
+            Self::Escalate
+            | Self::Retry { .. }
+            | Self::Fail(_)
+            | Self::FallBack
+            | Self::BreakOff => Vec::new(),
         };
         if !usage.is_empty() {
             events.push(StreamEvent::Usage(usage));
         }
+        if booked && events.is_empty() {
+            events.push(StreamEvent::MessageStart {
+                id: None,
+                model: None,
+            });
+        }
         let stop_reason = match self {
             Self::Reply(reply) => reply.stop_reason.clone(),
             Self::Escalate => Some(StopReason::MaxTokens),
-            Self::Partial(_) | Self::Retry { .. } | Self::Fail(_) | Self::Interrupt => None,
+            Self::Partial(_)
+            | Self::Retry { .. }
+            | Self::Fail(_)
+            | Self::FallBack
+            | Self::BreakOff => None,
         };
         events.extend(stop_reason.map(|stop_reason| StreamEvent::MessageStop { stop_reason }));
         let error = match self {
             Self::Retry { error, .. } => Some((*error).clone()),
             Self::Fail(error) => Some(error.clone()),
-            Self::Reply(_) | Self::Partial(_) | Self::Escalate | Self::Interrupt => None,
+            Self::FallBack => Some(ModelError::new(
+                ModelErrorKind::Overloaded,
+                "overloaded (the words are not on record)",
+            )),
+            Self::Reply(_) | Self::Partial(_) | Self::Escalate | Self::BreakOff => None,
         };
         RecordedReply {
-            cancelled: matches!(self, Self::Partial(_) | Self::Interrupt),
+            cancelled: matches!(self, Self::Partial(_) | Self::BreakOff),
             events,
             error,
         }

@@ -5,21 +5,23 @@
 
 use tooloop_model::{Content, Message, ToolResult};
 
-/// Answers of the kernel to calls that an interrupt met.
-const INTERRUPTED: [(&str, Closed); 3] = [
+/// How its answers begin and end to calls that an interrupt, a hook or the time limit met.
+const BROKEN_OFF: [(&str, &str, Closed); 3] = [
+    ("not run: ", " before this call began", Closed::NotBegun),
     (
-        "not run: the user interrupted before this call began",
-        Closed::NotBegun,
-    ),
-    (
-        "not run: the user interrupted before this call was allowed",
+        "not run: ",
+        " before this call was allowed",
         Closed::NotAllowed,
     ),
     (
-        "interrupted by the user while it ran: its outcome is unknown",
+        "interrupted by ",
+        " while it ran: its outcome is unknown",
         Closed::Running,
     ),
 ];
+
+/// How its answer begins to a call that was one too many.
+const TOO_MANY: &str = "not run: the limit of ";
 
 /// How its answers begin to calls that the death of the process met.
 const RESUMED: [&str; 2] = [
@@ -35,11 +37,11 @@ const REMINDER: &str = "Reminder: you have made the same call with the same outc
 /// Why a call was answered without its tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Closed {
-    /// By an interrupt: it had not begun.
+    /// The turn was broken off before it had begun.
     NotBegun,
-    /// By an interrupt: somebody was being asked.
+    /// The turn was broken off while somebody was being asked.
     NotAllowed,
-    /// By an interrupt: it ran.
+    /// The turn was broken off while it ran.
     Running,
     /// By whoever went on with the session after a death.
     Dead,
@@ -48,11 +50,20 @@ pub(super) enum Closed {
 /// Why the kernel gave this answer, if it did.
 pub(super) fn closed(result: &ToolResult) -> Option<Closed> {
     let text = only_text(&result.content).filter(|_| result.is_error)?;
-    let interrupted = INTERRUPTED.iter().find(|(words, _)| text == *words);
-    let dead = RESUMED.iter().any(|words| text.starts_with(words));
-    interrupted
-        .map(|(_, closed)| *closed)
-        .or_else(|| dead.then_some(Closed::Dead))
+    if RESUMED.iter().any(|words| text.starts_with(words)) {
+        return Some(Closed::Dead);
+    }
+    let mut broken = BROKEN_OFF.iter();
+    broken
+        .find(|(begin, end, _)| text.starts_with(begin) && text.ends_with(end))
+        .map(|(_, _, closed)| *closed)
+}
+
+/// The limit of calls that this one was beyond, if the kernel says so.
+pub(super) fn too_many(result: &ToolResult) -> Option<u32> {
+    let text = only_text(&result.content).filter(|_| result.is_error)?;
+    let (limit, _) = text.strip_prefix(TOO_MANY)?.split_once(' ')?;
+    limit.parse().ok()
 }
 
 /// What the model is told if there was nothing to run, if this may be that.
@@ -78,7 +89,34 @@ pub(super) const fn said(message: &Message) -> Option<&Vec<Content>> {
     }
 }
 
-fn only_text(content: &[Content]) -> Option<&str> {
+/// What is wrong with an answer, as the kernel tells the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Misfit {
+    /// It is not of the form.
+    Form { problem: String },
+    /// It is not given by this tool.
+    Tool { name: String },
+}
+
+/// Reads what the kernel says of an answer that does not have its form.
+pub(super) fn misfit(content: &[Content]) -> Option<Misfit> {
+    let text = only_text(content)?;
+    let (_, problem) = text
+        .split_once("does not have the form that it must have: ")
+        .unzip();
+    if let Some(problem) = problem {
+        let problem = problem.strip_suffix(". Answer with JSON of that form alone.")?;
+        return Some(Misfit::Form {
+            problem: problem.into(),
+        });
+    }
+    let (_, name) = text.split_once("When you are done, call the tool ")?;
+    let name = name.strip_suffix(" with it.")?;
+    Some(Misfit::Tool { name: name.into() })
+}
+
+/// The text, if that is all.
+pub(super) fn only_text(content: &[Content]) -> Option<&str> {
     match content {
         [Content::Text(text)] => Some(text),
         _ => None,

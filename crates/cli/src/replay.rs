@@ -17,7 +17,7 @@ use crate::exit::{Failure, Status};
 use crate::print::complain;
 use crate::records::{Init, Records};
 use crate::settings::Settings;
-use crate::setup::{self, Open, Setup};
+use crate::setup::{self, Asked, Open, Setup};
 use crate::signals::Signals;
 use crate::{sessions, text};
 
@@ -102,14 +102,17 @@ async fn live(
     let loaded = setup::load_settings(&run, workspace)?;
     let open = Open::New(SessionId::generate());
     // Never asked.
-    let provider = Arc::new(ScriptedProvider::new());
-    let model = "recording".to_owned();
+    let asked = Asked {
+        provider: Arc::new(ScriptedProvider::new()),
+        model: "recording".into(),
+        fallback: None,
+    };
     let Setup {
         agent,
         processes,
         warnings,
         ..
-    } = setup::assemble(&run, workspace, loaded, open, provider, model)?;
+    } = setup::assemble(&run, workspace, loaded, open, asked)?;
     warnings.iter().for_each(|warning| complain(warning));
     let agent = agent
         .build()

@@ -42,6 +42,8 @@ pub(super) struct InfoLine {
     context_window: u64,
     max_output_tokens: u64,
     images: bool,
+    #[serde(default)]
+    structured_output: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     price: Option<PriceLine>,
 }
@@ -124,6 +126,7 @@ impl InfoLine {
             context_window: info.context_window,
             max_output_tokens: info.max_output_tokens,
             images: info.images,
+            structured_output: info.structured_output,
             price: info.price.map(price),
         }
     }
@@ -139,6 +142,7 @@ impl InfoLine {
             context_window: self.context_window,
             max_output_tokens: self.max_output_tokens,
             images: self.images,
+            structured_output: self.structured_output,
             price: self.price.as_ref().map(price),
         }
     }

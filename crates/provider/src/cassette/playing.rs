@@ -238,6 +238,7 @@ impl Provider for CassetteProvider {
             max_output_tokens: 8_192,
             price: None,
             images: true,
+            structured_output: false,
         })
     }
 

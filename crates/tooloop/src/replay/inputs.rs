@@ -1,6 +1,5 @@
 //! What comes in, as the next record tells it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -117,8 +116,8 @@ impl Player<'_> {
         self.answered = false;
         // Nobody waits for the report here: it is told as an event.
         let (reply, _) = oneshot::channel();
-        let usage = self.kernel.transcript().usage();
-        self.turn = Some(TurnUnderWay::begin(reply, usage));
+        let model = self.kernel.settings().model.clone();
+        self.turn = Some(TurnUnderWay::begin(reply, &self.transcript, None, model));
         for notice in said {
             self.step(Input::User {
                 content: notice,

@@ -2,21 +2,15 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::sync::oneshot;
-use tooloop_kernel::{
-    Answer, Continue, Delivery, Effect, Entry, Input, Kernel, Permission, Settings, StopJudgement,
-    Transcript, TurnEnd,
-};
-use tooloop_model::{ModelErrorKind, Request, StreamEvent, ToolResult, ToolUse, ToolUseId};
-use tooloop_provider::{RecordedCall, RecordedReply, first_difference};
+use tooloop_kernel::{Continue, Effect, Entry, Input, Kernel, Settings, Transcript, TurnEnd};
+use tooloop_model::{ModelErrorKind, Money, Request, ToolResult, ToolUse, ToolUseId};
+use tooloop_provider::RecordedCall;
 
 use super::compare::{Compare, value};
-use super::foresight::{self, Queued};
+use super::foresight;
 use super::gate::RecordedGate;
 use super::recording::Recorded;
-use super::reply::{self, Outcome};
 use super::words::{self, Closed};
 use super::{Difference, Recording, Replayed};
 use crate::turn::TurnUnderWay;
@@ -309,7 +303,8 @@ impl<'a> Player<'a> {
 
     fn turn_ended(&mut self, end: TurnEnd) {
         let Some(turn) = self.turn.take() else { return };
-        let (_, report) = turn.end(end, self.kernel.transcript().usage(), None);
+        let priced = self.transcript.spent() > Money::default();
+        let (_, report) = turn.end(end, &self.transcript, priced);
         let report: Arc<TurnReport> = Arc::new(report);
         self.replayed.turns = self.replayed.turns.saturating_add(1);
         self.replayed.report = Some(Arc::clone(&report));

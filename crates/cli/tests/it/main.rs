@@ -16,6 +16,7 @@ mod files;
 mod headless;
 mod history;
 mod jobs;
+mod replay;
 mod retries;
 mod session;
 mod support;

@@ -125,7 +125,11 @@ pub(crate) fn asking(scratch: &Scratch, server: &ModelServer, api: Api) -> Run {
 
 /// Runs one prompt to its end.
 pub(crate) fn ask(scratch: &Scratch, server: &ModelServer, api: Api, prompt: &str) -> Done {
-    finish(&tooloop(scratch, server, api).arg(prompt).start())
+    finish(
+        &recorded(tooloop(scratch, server, api), scratch)
+            .arg(prompt)
+            .start(),
+    )
 }
 
 /// Runs one prompt to its end in the session.
@@ -137,7 +141,20 @@ pub(crate) fn resume(
     prompt: &str,
 ) -> Done {
     let run = tooloop(scratch, server, api).args(["--resume", session, prompt]);
-    finish(&run.start())
+    finish(&recorded(run, scratch).start())
+}
+
+/// The same run, recorded into a file of its own.
+fn recorded(run: Run, scratch: &Scratch) -> Run {
+    let folder = recordings(&scratch.data());
+    std::fs::create_dir_all(&folder).unwrap();
+    let count = std::fs::read_dir(&folder).unwrap().count();
+    run.arg("--record")
+        .arg(folder.join(format!("{count}.jsonl")))
+}
+
+fn recordings(data: &std::path::Path) -> PathBuf {
+    data.join("recordings")
 }
 
 /// A run that has ended, with its records.
@@ -169,9 +186,12 @@ pub(crate) fn finish(running: &Running) -> Done {
     Done { finished, records }
 }
 
-/// Plays every journal there is again: each must come to the same entries, without any server.
+/// Plays every journal and every recording there is again: each must come to the same entries,
+/// without any server.
 fn replays(data: &std::path::Path) {
-    for journal in journals_in(data) {
+    let recordings = std::fs::read_dir(recordings(data)).into_iter().flatten();
+    let recordings = recordings.map(|file| file.unwrap().path());
+    for journal in journals_in(data).into_iter().chain(recordings) {
         let run = Run::new(env!("CARGO_BIN_EXE_tooloop")).arg("replay");
         let finished = end(&run.arg(journal.display().to_string()).start());
         // Some tests put files there that are no journals.

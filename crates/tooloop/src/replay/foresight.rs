@@ -37,6 +37,17 @@ pub(super) fn turn_end(records: &[Recorded]) -> Option<&TurnEnd> {
     })
 }
 
+/// The model that writes, as its provider calls it.
+pub(super) fn model(records: &[Recorded]) -> Option<&str> {
+    records.iter().find_map(|record| match &record.entry {
+        Entry::Message(message) => match message.message() {
+            Message::Assistant(reply) => reply.model.as_deref(),
+            Message::User(_) | Message::ToolResults(_) => None,
+        },
+        _ => None,
+    })
+}
+
 /// What the next model call is made for, or why there is none: the first of both.
 fn fork(records: &[Recorded]) -> Option<&Entry> {
     let mut entries = records.iter().map(|record| &record.entry);

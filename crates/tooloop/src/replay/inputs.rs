@@ -116,7 +116,7 @@ impl Player<'_> {
         self.answered = false;
         // Nobody waits for the report here: it is told as an event.
         let (reply, _) = oneshot::channel();
-        let model = self.kernel.settings().model.clone();
+        let model = foresight::model(records).unwrap_or("recording").to_owned();
         self.turn = Some(TurnUnderWay::begin(reply, &self.transcript, None, model));
         for notice in said {
             self.step(Input::User {

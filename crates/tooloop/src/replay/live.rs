@@ -3,6 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use similar::TextDiff;
@@ -22,6 +23,9 @@ use crate::{Agent, Approval, Question, Reply};
 /// The longest difference that is told, in lines and in characters a line.
 const LINES: usize = 40;
 const WIDTH: usize = 400;
+
+/// How long the smallest difference is looked for before any will do.
+const DIFF_TIME: Duration = Duration::from_millis(500);
 
 /// Runs an agent's tools and compares what they come to.
 pub(super) struct Live {
@@ -162,7 +166,8 @@ impl Live {
         if one == other {
             return None;
         }
-        let diff = TextDiff::from_lines(&one, &other);
+        let mut configured = TextDiff::configure();
+        let diff = configured.timeout(DIFF_TIME).diff_lines(&one, &other);
         let mut unified = diff.unified_diff();
         let unified = unified.header("recorded", "live").to_string();
         Some(shortened(&unified))

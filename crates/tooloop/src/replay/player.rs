@@ -213,10 +213,7 @@ impl<'a> Player<'a> {
 
     fn ends_with_a_turn(&self) -> bool {
         let newest = self.records.last().map(|record| &record.entry);
-        matches!(
-            newest,
-            None | Some(Entry::TurnEnd(_) | Entry::Rewound { .. })
-        )
+        matches!(newest, Some(Entry::TurnEnd(_) | Entry::Rewound { .. }))
     }
 
     /// Whether the record is one that whoever goes on after a death makes.

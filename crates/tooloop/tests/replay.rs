@@ -22,8 +22,9 @@ use tooloop::provider::{
 };
 use tooloop::replay::{Recording, Replay, Replayed};
 use tooloop::{
-    Access, Agent, AgentBuilder, Approval, Approver, BlockStart, Entry, Event, Mode, ModelError,
-    ModelErrorKind, Policy, Question, Reply, RetryPolicy, StopReason, StreamEvent, Tool,
+    Access, Agent, AgentBuilder, Approval, Approver, BlockStart, Continue, Entry, Event, Limits,
+    Mode, ModelError, ModelErrorKind, ModelInfo, Money, OutputSchema, Policy, Price, Question,
+    Reply, RetryPolicy, StopHook, StopJudgement, StopReason, Stopping, StreamEvent, Tool,
     ToolContext, ToolError, ToolOutput, ToolUseId, TurnEnd, Usage,
 };
 
@@ -304,7 +305,7 @@ async fn an_entry_that_was_changed() {
         match &mut other[at] {
             Entry::CallStarted { tool_use_id } => *tool_use_id = "other".into(),
             Entry::Discarded { usage } => usage.output_tokens += 1,
-            Entry::Continue(reason) => *reason = tooloop::Continue::PauseTurn,
+            Entry::Continue(reason) => *reason = Continue::PauseTurn,
             Entry::Retry { attempt, .. } => *attempt += 1,
             Entry::TurnEnd(end) => *end = TurnEnd::OutputLimit,
             Entry::CallFinished(result) if !result.is_error => {
@@ -505,4 +506,222 @@ fn secrets_are_the_same_for_commands_and_recordings() {
         let redacted = Redactor::from_environment(source()).redact(value) != value;
         assert_eq!(withheld, redacted, "{name}");
     }
+}
+
+/// What a session with these replies comes to, with each prompt a turn.
+async fn session(builder: AgentBuilder, prompts: &[&str]) -> Vec<Entry> {
+    let agent = tools(builder, false).build().unwrap();
+    let kept = Kept::default();
+    let session = agent.session_on(Box::new(kept.clone()), &[]);
+    for prompt in prompts {
+        session.prompt(*prompt).await.unwrap();
+    }
+    session.close().await.unwrap();
+    kept.entries()
+}
+
+/// The session replays, and so does what is left of it by a death behind any entry.
+async fn replays(entries: Vec<Entry>, end: &str) {
+    let newest = entries.iter().rev().find_map(|entry| match entry {
+        Entry::TurnEnd(end) => Some(format!("{end:?}")),
+        _ => None,
+    });
+    let newest = newest.unwrap();
+    assert!(newest.starts_with(end), "{newest}");
+    for length in 1..entries.len() {
+        let past = entries[..length].to_vec();
+        assert_same(past.clone());
+        let agent = tools(builder(ScriptedProvider::new().say("resumed")), false);
+        let agent = agent.build().unwrap();
+        let kept = Kept(Arc::new(Mutex::new(past.clone())));
+        let session = agent.session_on(Box::new(kept.clone()), &past);
+        session.prompt("go on").await.unwrap();
+        session.close().await.unwrap();
+        assert_same(kept.entries());
+    }
+    assert_same(entries);
+}
+
+fn info(price: bool, structured_output: bool) -> ModelInfo {
+    let price = price.then_some(Price {
+        input: 3.0,
+        output: 15.0,
+        cache_read: 0.3,
+        cache_write: 3.75,
+    });
+    ModelInfo {
+        context_window: 200_000,
+        max_output_tokens: 8_192,
+        price,
+        images: true,
+        structured_output,
+    }
+}
+
+/// As many replies with a call as anybody wants, each another one.
+fn endless(name: &str) -> ScriptedProvider {
+    (0..40).fold(ScriptedProvider::new(), |script, number| {
+        let (id, input) = (format!("e{number}"), say(&number.to_string()).to_string());
+        script.events(calls(
+            &[(&id, name, &input), (&format!("f{number}"), name, &input)],
+            StopReason::ToolUse,
+        ))
+    })
+}
+
+#[tokio::test]
+async fn limits_that_were_reached() {
+    let limits = |limits| builder(endless("act")).limits(limits);
+    let tool_calls = Limits {
+        tool_calls: Some(3),
+        ..Limits::default()
+    };
+    replays(session(limits(tool_calls), &["go"]).await, "MaxToolCalls").await;
+    let looking = builder(endless("look")).limits(tool_calls);
+    replays(session(looking, &["go"]).await, "MaxToolCalls").await;
+    let tokens = Limits {
+        tokens: Some(500),
+        ..Limits::default()
+    };
+    replays(
+        session(limits(tokens), &["go", "on"]).await,
+        "Budget(Tokens",
+    )
+    .await;
+    let cost = Limits {
+        cost: Some(Money(1_500_000)),
+        ..Limits::default()
+    };
+    let priced = builder(endless("act").with_info(info(true, false))).limits(cost);
+    replays(session(priced, &["go"]).await, "Budget(Cost").await;
+    replays(session(limits(cost), &["go"]).await, "Budget(UnknownPrice").await;
+    let turns = builder(endless("act")).max_turns(3);
+    replays(session(turns, &["go", "on"]).await, "MaxTurns").await;
+    let time = Limits {
+        time: Some(Duration::from_millis(30)),
+        ..Limits::default()
+    };
+    let script = ScriptedProvider::new()
+        .call("t1", "act", &say("one").to_string())
+        .then(ModelReply::Hold(text("half", None)));
+    replays(
+        session(builder(script).limits(time), &["go"]).await,
+        "Deadline",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn prices_without_a_limit() {
+    let priced = builder(script().with_info(info(true, false)));
+    let entries = session(priced, &["go", "on"]).await;
+    assert!(
+        entries
+            .iter()
+            .any(|entry| matches!(entry, Entry::Spent { .. }))
+    );
+    replays(entries, "Completed").await;
+}
+
+#[tokio::test]
+async fn another_model_takes_over() {
+    let overloaded = || ModelError::new(ModelErrorKind::Overloaded, "no room");
+    let script = ScriptedProvider::new()
+        .fail(overloaded())
+        .fail(overloaded())
+        .fail(overloaded())
+        .fail(overloaded())
+        .events(text("cut", Some(StopReason::MaxTokens)))
+        .say("done")
+        .say("again");
+    let builder = builder(script).fallback_model("other", Some(100), Some(200));
+    let entries = session(builder, &["go", "on"]).await;
+    let falls = |entry: &Entry| matches!(entry, Entry::Continue(Continue::FallbackModel { .. }));
+    assert!(entries.iter().any(falls));
+    replays(entries, "Completed").await;
+}
+
+#[tokio::test]
+async fn answers_of_a_form() {
+    let schema = || OutputSchema::parse(r#"{"type": "object", "required": ["a"]}"#).unwrap();
+    let form = |script: ScriptedProvider, native| {
+        builder(script.with_info(info(false, native))).output_schema(schema())
+    };
+    let native = ScriptedProvider::new()
+        .say("no")
+        .say("{}")
+        .call("t1", "look", &say("one").to_string())
+        .say(r#"{"a": 1}"#)
+        .say("no");
+    replays(session(form(native, true), &["go"]).await, "Completed").await;
+    let never = (0..8).fold(ScriptedProvider::new(), |script, _| script.say("no"));
+    replays(
+        session(form(never, true), &["go"]).await,
+        "StructuredOutputFailed",
+    )
+    .await;
+
+    // By a tool: its name is what the model is told.
+    let probe = Arc::new(ScriptedProvider::new().say("no"));
+    let agent = form(ScriptedProvider::new(), false).provider(Arc::clone(&probe) as _);
+    let agent = agent.build().unwrap();
+    let asking = agent.session_on(Box::new(Kept::default()), &[]);
+    asking.prompt("go").await.unwrap();
+    asking.close().await.unwrap();
+    let name = probe.requests()[0].tools[0].name.clone();
+    let tool = ScriptedProvider::new()
+        .say("no")
+        .call("t1", &name, "{}")
+        .call("t2", "look", &say("one").to_string())
+        .call("t3", &name, r#"{"a": 1}"#)
+        .say("more");
+    replays(session(form(tool, false), &["go"]).await, "Completed").await;
+    let never = (0..8).fold(ScriptedProvider::new(), |script, number| {
+        script.call(&format!("t{number}"), &name, "{}")
+    });
+    let end = "StructuredOutputFailed";
+    replays(session(form(never, false), &["go"]).await, end).await;
+}
+
+/// Objects twice, then ends it.
+#[derive(Debug, Default)]
+struct Objector(Mutex<u32>);
+
+impl StopHook for Objector {
+    fn judge(&self, _: Stopping) -> BoxFuture<'static, StopJudgement> {
+        let mut count = self.0.lock().unwrap();
+        *count += 1;
+        let reason = "and the tests?".to_owned();
+        let judgement = match *count {
+            1 | 2 => StopJudgement::GoOn { reason },
+            3 => StopJudgement::Done,
+            _ => StopJudgement::End { reason },
+        };
+        std::future::ready(judgement).boxed()
+    }
+}
+
+#[tokio::test]
+async fn stop_hooks_and_pauses_and_what_was_taken_back() {
+    let script = ScriptedProvider::new()
+        .events(text("a while", Some(StopReason::Pause)))
+        .say("one")
+        .call("t1", "act", &say("one").to_string())
+        .say("two")
+        .say("three")
+        .say("four");
+    let hooked = builder(script).stop_hook(Arc::new(Objector::default()));
+    let entries = session(hooked, &["go", "on"]).await;
+    replays(entries, "StopHookPrevented").await;
+
+    let agent = builder(ScriptedProvider::new().say("one").say("two").say("three"));
+    let agent = agent.build().unwrap();
+    let kept = Kept::default();
+    let session = agent.session_on(Box::new(kept.clone()), &[]);
+    session.prompt("first").await.unwrap();
+    session.prompt("second").await.unwrap();
+    session.rewind(2).await.unwrap();
+    session.prompt("third").await.unwrap();
+    session.close().await.unwrap();
+    replays(kept.entries(), "Completed").await;
 }

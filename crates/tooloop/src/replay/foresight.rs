@@ -146,8 +146,34 @@ pub(super) fn stop_hook(message: &AssistantMessage, records: &[Recorded]) -> boo
     }
 }
 
+/// The tool that takes the answer of the turn that `records` begin with, if one of its replies shows
+/// that there is one.
+pub(super) fn answer_tool(records: &[Recorded]) -> Option<String> {
+    for (at, record) in records.iter().enumerate() {
+        match &record.entry {
+            Entry::Message(message) => {
+                let behind = records.get(at.saturating_add(1)..).unwrap_or_default();
+                if let Message::Assistant(reply) = message.message()
+                    && let Some(form) = output(reply, behind, None)
+                    && let OutputWay::Tool(name) = form.way
+                {
+                    return Some(name);
+                }
+            }
+            Entry::TurnEnd(_) => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
 /// The form that the answer was to have, as far as the reply shows it that `records` begin behind.
-pub(super) fn output(message: &AssistantMessage, records: &[Recorded]) -> Option<OutputForm> {
+/// `tool` is the one that takes it, if that is known.
+pub(super) fn output(
+    message: &AssistantMessage,
+    records: &[Recorded],
+    tool: Option<&String>,
+) -> Option<OutputForm> {
     let form = |way, problem: Option<&str>| {
         Some(OutputForm {
             check: Arc::new(RecordedCheck(problem.map(str::to_owned))),
@@ -187,6 +213,11 @@ pub(super) fn output(message: &AssistantMessage, records: &[Recorded]) -> Option
             | TurnEnd::Deadline { .. }
             | TurnEnd::HookStopped { .. },
         ) if has_calls && all_answered(message, records) => form(by_tool(false)?, None),
+        // It goes on for another reason, but what was refused counts.
+        Entry::Continue(_) => {
+            let tool = tool.filter(|name| all_failed(message, records, name))?;
+            form(OutputWay::Tool(tool.clone()), None)
+        }
         _ => None,
     }
 }
@@ -215,17 +246,21 @@ fn all_answered(message: &AssistantMessage, records: &[Recorded]) -> bool {
 
 /// The tool whose calls in this reply all failed, or one of which did not.
 fn called(message: &AssistantMessage, records: &[Recorded], failed: bool) -> Option<String> {
+    let mut names = message.tool_uses().map(|call| &call.name);
+    names
+        .find(|name| all_failed(message, records, name) == failed)
+        .cloned()
+}
+
+/// Whether the reply has calls of this tool, and all of them failed.
+fn all_failed(message: &AssistantMessage, records: &[Recorded], name: &str) -> bool {
     let fates = fates(records);
     let is_error = |id: &ToolUseId| {
         let finished = fates.get(id).and_then(|fate| fate.finished);
         finished.is_some_and(|(_, result)| result.is_error)
     };
-    let all_failed = |name: &str| {
-        let mut calls = message.tool_uses().filter(|call| call.name == name);
-        calls.all(|call| is_error(&call.id))
-    };
-    let mut names = message.tool_uses().map(|call| &call.name);
-    names.find(|name| all_failed(name) == failed).cloned()
+    let calls = || message.tool_uses().filter(|call| call.name == name);
+    calls().next().is_some() && calls().all(|call| is_error(&call.id))
 }
 
 /// What ends a turn from outside, if this does.
@@ -272,11 +307,13 @@ pub(super) fn queued(records: &[Recorded]) -> Vec<Queued> {
                     delivery: Delivery::FollowUp,
                 }];
             }
+            // The process died before it could record why it goes on.
+            Entry::TurnEnd(TurnEnd::Interrupted { .. }) => break,
             Entry::TurnEnd(_) => return Vec::new(),
             _ => {}
         }
     }
-    Vec::new()
+    by_reason(said, &Continue::Steered)
 }
 
 fn by_reason(said: Vec<Vec<Content>>, reason: &Continue) -> Vec<Queued> {

@@ -112,6 +112,7 @@ impl Player<'_> {
         self.overloads = 0;
         let remind_after = self.kernel.settings().remind_after_repeats;
         self.repeats = foresight::repeats(records, remind_after);
+        self.answer_tool = foresight::answer_tool(records);
         self.batches = 0;
         self.answered = false;
         // Nobody waits for the report here: it is told as an event.
@@ -164,6 +165,7 @@ impl Player<'_> {
             | Outcome::BreakOff => None,
         };
         let escalated = (outcome == Outcome::Escalate).then_some(foresight::CAP + 1);
+        let tool = self.answer_tool.clone();
         let falls_back = outcome == Outcome::FallBack;
         let retry = outcome.policy();
         self.configure(|settings| {
@@ -177,7 +179,8 @@ impl Player<'_> {
             }
             settings.stop_hook =
                 message.is_some_and(|message| foresight::stop_hook(message, behind));
-            settings.output = message.and_then(|message| foresight::output(message, behind));
+            settings.output =
+                message.and_then(|message| foresight::output(message, behind, tool.as_ref()));
         })?;
         let ids = message.into_iter().flat_map(|message| message.tool_uses());
         let ids = ids.map(|tool_use| tool_use.id.clone());

@@ -65,6 +65,8 @@ pub(super) struct Player<'a> {
     /// Which outcomes of the turn's replies were the same, and how many replies there were.
     pub(super) repeats: Vec<usize>,
     pub(super) batches: usize,
+    /// The tool that takes the turn's answer.
+    pub(super) answer_tool: Option<String>,
     /// Whether a call of the newest reply has its answer.
     pub(super) answered: bool,
     /// Where the process died last.
@@ -101,6 +103,7 @@ impl<'a> Player<'a> {
             overloads: 0,
             repeats: Vec::new(),
             batches: 0,
+            answer_tool: None,
             answered: false,
             died: None,
             turn: None,

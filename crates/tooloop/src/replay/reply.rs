@@ -38,13 +38,19 @@ pub(super) enum Outcome<'a> {
 /// met an overload before this one.
 pub(super) fn outcome(records: &[Recorded], overloads: u32) -> Option<(Outcome<'_>, Usage)> {
     let mut usage = Usage::default();
+    // A reply that failed is discarded first and booked then; one that is broken off the other way
+    // round.
+    let mut failed = false;
     for record in records {
         let outcome = match &record.entry {
             Entry::Discarded { usage: discarded } => {
                 usage = *discarded;
                 continue;
             }
-            Entry::Spent { .. } => continue,
+            Entry::Spent { .. } => {
+                failed = !usage.is_empty();
+                continue;
+            }
             Entry::Message(message) => match message.message() {
                 Message::Assistant(reply) if reply.stop_reason.is_some() => Outcome::Reply(reply),
                 Message::Assistant(reply) => Outcome::Partial(reply),
@@ -70,6 +76,10 @@ pub(super) fn outcome(records: &[Recorded], overloads: u32) -> Option<(Outcome<'
             // There was no money for the call that was to follow.
             Entry::TurnEnd(TurnEnd::Budget(_)) if overloads > 1 => Outcome::FallBack,
             Entry::TurnEnd(TurnEnd::Budget(_)) => Outcome::Escalate,
+            // The process died before it could record what comes of it.
+            Entry::TurnEnd(TurnEnd::Interrupted { .. }) if failed => Outcome::Fail(
+                ModelError::new(ModelErrorKind::Connection, "(the words are not on record)"),
+            ),
             Entry::TurnEnd(
                 TurnEnd::Interrupted { .. }
                 | TurnEnd::Deadline { .. }

@@ -88,3 +88,8 @@ pub use tooloop_tool::{
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// So are those of the page about recordings.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/replay.md")]
+struct ReplayPage;

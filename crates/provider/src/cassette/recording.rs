@@ -191,7 +191,7 @@ const fn block(event: &StreamEvent) -> Option<usize> {
 
 /// Joins an event to the one before it in its block, if both are pieces of one text.
 fn join(before: &mut StreamEvent, event: &StreamEvent) -> bool {
-    let (text, more) = match (before, event) {
+    match (before, event) {
         (StreamEvent::TextDelta { text, .. }, StreamEvent::TextDelta { text: more, .. })
         | (
             StreamEvent::ThinkingDelta { text, .. },
@@ -200,9 +200,10 @@ fn join(before: &mut StreamEvent, event: &StreamEvent) -> bool {
         | (
             StreamEvent::InputDelta { json: text, .. },
             StreamEvent::InputDelta { json: more, .. },
-        ) => (text, more),
-        _ => return false,
-    };
-    text.push_str(more);
-    true
+        ) => {
+            text.push_str(more);
+            true
+        }
+        _ => false,
+    }
 }

@@ -1,12 +1,13 @@
 //! What comes in, as the next record tells it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tooloop_kernel::{
     Answer, Continue, Delivery, Entry, Input, Permission, StopJudgement, TurnEnd,
 };
-use tooloop_model::{Request, StreamEvent, ToolResult};
+use tooloop_model::{HistoryMessage, Request, StreamEvent, ToolResult};
 use tooloop_provider::{RecordedCall, RecordedReply, first_difference};
 
 use super::Difference;
@@ -315,16 +316,25 @@ impl Player<'_> {
         }
     }
 
+    /// Keeps the messages of a request as JSON. Those of the request before need not be made again.
+    fn ask(&mut self, messages: &[Arc<HistoryMessage>]) {
+        let pairs = self.asked.iter().zip(messages);
+        let kept = pairs.take_while(|((one, _), other)| Arc::ptr_eq(one, other));
+        let kept = kept.count();
+        self.asked.truncate(kept);
+        for message in messages.iter().skip(kept) {
+            let json = serde_json::to_value(message.message()).unwrap_or_default();
+            self.asked.push((Arc::clone(message), json));
+        }
+    }
+
     /// What the model answered to this request.
     fn recorded_reply(&mut self, request: &Request) -> Result<RecordedReply, Stop> {
-        let messages: Vec<_> = request
-            .messages
-            .iter()
-            .map(|message| serde_json::to_value(message.message()).unwrap_or_default())
-            .collect();
+        self.ask(&request.messages);
+        let messages = || self.asked.iter().map(|(_, json)| json);
         let same = |call: &&RecordedCall| {
             let recorded = call.request.messages.iter().map(|message| &**message);
-            recorded.eq(messages.iter())
+            recorded.eq(messages())
         };
         if let Some(at) = self.calls.iter().position(same) {
             return Ok(self.calls.remove(at).reply.clone());
@@ -337,7 +347,8 @@ impl Player<'_> {
                     .messages
                     .iter()
                     .map(|message| (**message).clone());
-                let difference = first_difference(&recorded.collect(), &messages.into());
+                let difference =
+                    first_difference(&recorded.collect(), &messages().cloned().collect());
                 let difference = difference.map_or_else(String::new, |found| found.to_string());
                 format!(
                     "the messages of the request differ from those of call {} {difference}",

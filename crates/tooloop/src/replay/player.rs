@@ -3,8 +3,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use tooloop_kernel::{Continue, Effect, Entry, Input, Kernel, Settings, Transcript, TurnEnd};
-use tooloop_model::{ModelErrorKind, Money, Request, ToolResult, ToolUse, ToolUseId};
+use tooloop_model::{
+    HistoryMessage, ModelErrorKind, Money, Request, ToolResult, ToolUse, ToolUseId,
+};
 use tooloop_provider::RecordedCall;
 
 use super::compare::{Compare, value};
@@ -51,6 +55,8 @@ pub(super) struct Player<'a> {
     /// The recorded model calls that have not been asked for.
     pub(super) calls: Vec<&'a RecordedCall>,
     pub(super) has_calls: bool,
+    /// The messages of the newest request, each with its JSON.
+    pub(super) asked: Vec<(Arc<HistoryMessage>, Value)>,
     pub(super) model: Option<(u64, Request)>,
     pub(super) runs: HashMap<ToolUseId, u64>,
     pub(super) asks: HashMap<ToolUseId, u64>,
@@ -94,6 +100,7 @@ impl<'a> Player<'a> {
             transcript,
             calls: recording.calls.iter().collect(),
             has_calls: !recording.calls.is_empty(),
+            asked: Vec::new(),
             model: None,
             runs: HashMap::new(),
             asks: HashMap::new(),

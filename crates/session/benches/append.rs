@@ -43,10 +43,8 @@ fn read_back(criterion: &mut Criterion) {
     drop(store);
     criterion.bench_function("open 10,000 entries", |bencher| {
         bencher.iter(|| {
-            let mut transcript = tooloop_kernel::Transcript::default();
-            let opened = JsonlStore::open(&path, |record| transcript.apply(&record.entry));
-            opened.expect("readable");
-            transcript
+            let opened = JsonlStore::open(&path).expect("readable");
+            opened.transcript
         });
     });
 }

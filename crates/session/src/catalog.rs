@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use tooloop_kernel::Entry;
 use tooloop_model::{Content, Message};
 
-use crate::jsonl::read_header;
+use crate::header::read_header;
 use crate::{Header, Record, SessionId, StoreError};
 
 /// The journals of one project: one folder, one file a session. Nothing is read until it is asked
@@ -238,7 +238,7 @@ fn first_words(content: &[Content]) -> String {
 
 /// A folder name for a workspace that a person recognises and that no other workspace has: the end
 /// of the path, and a hash (FNV-1a, 64 bits) of the whole.
-fn project_name(workspace: &Path) -> String {
+pub(crate) fn project_name(workspace: &Path) -> String {
     let bytes = workspace.as_os_str().as_encoded_bytes();
     let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

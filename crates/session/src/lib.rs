@@ -12,13 +12,31 @@
 mod catalog;
 pub mod conformance;
 mod error;
+mod fault;
+mod fit;
+mod header;
 mod jsonl;
+mod lines;
 mod lock;
+mod migration;
+mod order;
+mod read;
+mod reader;
 mod record;
+mod removal;
+mod repair;
+mod salvage;
 mod store;
 
 pub use catalog::{Catalog, Summary, inherited_outputs, outputs_beside};
 pub use error::StoreError;
-pub use jsonl::{JsonlStore, Opened, read_records};
-pub use record::{FORMAT_VERSION, ForkedFrom, Header, Record, SessionId};
+pub use fault::{Fault, FaultKind};
+pub use jsonl::{JsonlStore, Opened};
+pub use lines::MAX_LINE;
+pub use read::{Read, Verified, holder, read_lines, read_past, read_records, verify};
+pub use record::{
+    FORMAT_VERSION, ForkedFrom, Header, Line, Record, SessionId, UnknownRecord,
+};
+pub use removal::{Removed, belongings, forks_of, remove};
+pub use repair::{Repaired, repair};
 pub use store::{Flush, MemoryStore, Store};

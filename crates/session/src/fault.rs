@@ -107,6 +107,13 @@ pub enum FaultKind {
     ReplyToNothing,
     /// Something of a turn stands where no turn is under way.
     OutsideOfTurn,
+    /// The conversation is taken back to a turn that there is not.
+    NoSuchTurn {
+        /// The turn.
+        turn: usize,
+        /// How many there are.
+        turns: usize,
+    },
     /// Results stand as a message.
     ResultsAsMessage,
 }
@@ -146,6 +153,7 @@ impl FaultKind {
             | Self::Unanswered { .. }
             | Self::ReplyToNothing
             | Self::OutsideOfTurn
+            | Self::NoSuchTurn { .. }
             | Self::ResultsAsMessage => Weight::Disorder,
         }
     }
@@ -175,6 +183,7 @@ impl FaultKind {
             Self::Unanswered { .. } => "unanswered",
             Self::ReplyToNothing => "reply_to_nothing",
             Self::OutsideOfTurn => "outside_of_turn",
+            Self::NoSuchTurn { .. } => "no_such_turn",
             Self::ResultsAsMessage => "results_as_message",
         }
     }
@@ -201,6 +210,7 @@ impl FaultKind {
             Self::NoSuchCall { .. }
             | Self::AnsweredBefore { .. }
             | Self::StartedTwice { .. }
+            | Self::NoSuchTurn { .. }
             | Self::OutsideOfTurn => "it changes nothing and is left out",
             Self::Unanswered { .. } => "they are answered: the outcome is unknown",
             Self::ReplyToNothing => "a word that a part is missing is put before it",
@@ -265,6 +275,10 @@ impl fmt::Display for FaultKind {
             Self::Unanswered { ids } => write!(out, "calls without an answer: {}", ids.join(", ")),
             Self::ReplyToNothing => out.write_str("a reply to nothing"),
             Self::OutsideOfTurn => out.write_str("no turn is under way here"),
+            Self::NoSuchTurn { turn, turns } => write!(
+                out,
+                "the conversation is taken back to turn {turn}, and has {turns}"
+            ),
             Self::ResultsAsMessage => out.write_str("results that stand as a message"),
         }
     }

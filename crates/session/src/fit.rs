@@ -89,7 +89,13 @@ pub(crate) fn fit(transcript: &Transcript, entry: Entry) -> Fitted {
                 return fitted.without(FaultKind::OutsideOfTurn);
             }
         }
-        Entry::Discarded { .. } => {}
+        Entry::Rewound { turn } => {
+            let turns = transcript.turns().len();
+            if !(1..=turns).contains(turn) {
+                return fitted.without(FaultKind::NoSuchTurn { turn: *turn, turns });
+            }
+        }
+        Entry::Discarded { .. } | Entry::Spent { .. } => {}
     }
     fitted.entries.push(entry);
     fitted

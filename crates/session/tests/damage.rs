@@ -584,6 +584,14 @@ fn what_does_not_fit_is_named() {
             &["tool_use_id", "no_such_call"],
         ),
         (vec![user(" ")], &["blank"]),
+        (
+            vec![user("x"), says(), end(), Entry::Rewound { turn: 2 }],
+            &["no_such_turn"],
+        ),
+        (
+            vec![user("x"), says(), end(), Entry::Rewound { turn: 1 }, user("y")],
+            &[],
+        ),
         // A death while calls ran is none.
         (vec![user("x"), reply(&["a"]), started("a")], &[]),
         (vec![user("x"), user("y"), says()], &[]),

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use boon::{Compiler, SchemaIndex, Schemas};
 use serde_json::{Value, json};
-use tooloop_kernel::{Continue, During, Entry, Permission, TurnEnd};
+use tooloop_kernel::{Budget, Continue, During, Entry, Permission, TurnEnd};
 use tooloop_model::{
     AssistantMessage, Content, ContentBlock, Document, Image, Message, ModelError, ModelErrorKind,
-    RawJson, StopReason, ToolInput, ToolResult, ToolUse, Usage, VendorData,
+    Money,    RawJson, StopReason, ToolInput, ToolResult, ToolUse, Usage, VendorData,
 };
 use tooloop_session::{Catalog, ForkedFrom, Header, JsonlStore, SessionId, Store};
 
@@ -110,6 +110,7 @@ fn entries() -> Vec<Entry> {
             is_error: false,
         }),
         Entry::Discarded { usage },
+        Entry::Spent { cost: Money(5) },
     ];
     let kinds = [
         ModelErrorKind::Connection,
@@ -144,6 +145,10 @@ fn entries() -> Vec<Entry> {
         Continue::ContinueOutput,
         Continue::Steered,
         Continue::FollowUp,
+        Continue::FallbackModel { model: "n".into() },
+        Continue::PauseTurn,
+        Continue::SchemaRetry,
+        Continue::StopHookBlocked,
         Continue::Reminder,
     ];
     entries.extend(reasons.map(Entry::Continue));
@@ -169,6 +174,29 @@ fn entries() -> Vec<Entry> {
     let ends = [
         TurnEnd::Completed,
         TurnEnd::MaxTurns { limit: 3 },
+        TurnEnd::MaxToolCalls { limit: 3 },
+        TurnEnd::Budget(Budget::Tokens {
+            limit: 3,
+            spent: 2,
+            next: 1,
+        }),
+        TurnEnd::Budget(Budget::Cost {
+            limit: Money(3),
+            spent: Money(2),
+            next: Money(1),
+        }),
+        TurnEnd::Budget(Budget::UnknownPrice { model: "m".into() }),
+        TurnEnd::Deadline { limit_ms: 3 },
+        TurnEnd::StructuredOutputFailed {
+            tries: 3,
+            problem: "no".into(),
+        },
+        TurnEnd::HookStopped {
+            reason: "no".into(),
+        },
+        TurnEnd::StopHookPrevented {
+            reason: "no".into(),
+        },
         TurnEnd::ContextLimit {
             message: "too long".into(),
         },
@@ -187,6 +215,7 @@ fn entries() -> Vec<Entry> {
         TurnEnd::LoopDetected { times: 4 },
     ];
     entries.extend(ends.map(Entry::TurnEnd));
+    entries.push(Entry::Rewound { turn: 1 });
     entries
 }
 

@@ -163,6 +163,18 @@ impl Catalog {
         (summaries, all, errors)
     }
 
+    /// The journals of this project that were not written to since then, the oldest first.
+    #[must_use]
+    pub fn older_than(&self, time: SystemTime) -> Vec<PathBuf> {
+        let mut files: Vec<_> = self
+            .files()
+            .filter_map(|path| Some((fs::metadata(&path).ok()?.modified().ok()?, path)))
+            .filter(|(modified, _)| *modified < time)
+            .collect();
+        files.sort();
+        files.into_iter().map(|(_, path)| path).collect()
+    }
+
     fn files(&self) -> impl Iterator<Item = PathBuf> {
         fs::read_dir(&self.folder)
             .into_iter()

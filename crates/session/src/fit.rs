@@ -12,22 +12,22 @@ use crate::FaultKind;
 pub(crate) struct Fitted {
     /// What is put in before it.
     pub(crate) before: Vec<Entry>,
-    /// The entry; others in its place, or none.
-    pub(crate) entries: Vec<Entry>,
+    /// What is put in its place, which may be nothing; `None` if it stays.
+    pub(crate) instead: Option<Vec<Entry>>,
     pub(crate) faults: Vec<FaultKind>,
 }
 
 /// Fits an entry to what went before.
-pub(crate) fn fit(transcript: &Transcript, entry: Entry) -> Fitted {
+pub(crate) fn fit(transcript: &Transcript, entry: &Entry) -> Fitted {
     let mut fitted = Fitted::default();
     let ended = transcript.newest_end().is_some();
-    match &entry {
+    match entry {
         Entry::Message(message) => match message.message() {
             Message::User(content) => {
                 if let Some(content) = without_blanks(content) {
                     fitted.faults.push(FaultKind::Blank);
                     if content.is_empty() {
-                        return fitted;
+                        return fitted.with(Vec::new());
                     }
                     fitted.close(transcript);
                     return fitted.with(vec![Entry::message(Message::User(content))]);
@@ -53,7 +53,9 @@ pub(crate) fn fit(transcript: &Transcript, entry: Entry) -> Fitted {
                 fitted.faults.push(FaultKind::ResultsAsMessage);
                 let answers = results
                     .iter()
-                    .filter(|result| misfit(transcript, &result.tool_use_id, Told::Answer).is_none())
+                    .filter(|result| {
+                        misfit(transcript, &result.tool_use_id, Told::Answer).is_none()
+                    })
                     .map(|result| Entry::CallFinished(result.clone()))
                     .collect();
                 return fitted.with(answers);
@@ -97,16 +99,10 @@ pub(crate) fn fit(transcript: &Transcript, entry: Entry) -> Fitted {
         }
         Entry::Discarded { .. } | Entry::Spent { .. } => {}
     }
-    fitted.entries.push(entry);
     fitted
 }
 
 impl Fitted {
-    /// For an entry that cannot be judged.
-    pub(crate) fn as_it_is(entry: Entry) -> Self {
-        Self::default().with(vec![entry])
-    }
-
     /// Answers what has no answer.
     fn close(&mut self, transcript: &Transcript) {
         let open: Vec<&OpenCall> = transcript
@@ -118,9 +114,10 @@ impl Fitted {
             return;
         }
         let words = "not answered: the record of this call is incomplete, its outcome is unknown";
-        self.before.extend(open.iter().map(|call| {
-            Entry::CallFinished(ToolResult::error(call.id.clone(), words))
-        }));
+        self.before.extend(
+            open.iter()
+                .map(|call| Entry::CallFinished(ToolResult::error(call.id.clone(), words))),
+        );
         let ids = open.iter().map(|call| call.id.to_string()).collect();
         self.faults.push(FaultKind::Unanswered { ids });
     }
@@ -155,13 +152,13 @@ impl Fitted {
     }
 
     fn with(mut self, entries: Vec<Entry>) -> Self {
-        self.entries = entries;
+        self.instead = Some(entries);
         self
     }
 
     fn without(mut self, fault: FaultKind) -> Self {
         self.faults.push(fault);
-        self
+        self.with(Vec::new())
     }
 }
 
@@ -202,12 +199,11 @@ fn without_blanks(content: &[Content]) -> Option<Vec<Content>> {
 /// An id as every provider takes it, that no other call has.
 fn usable(id: &ToolUseId, taken: impl Fn(&ToolUseId) -> bool) -> ToolUseId {
     let ours = |character: char| character.is_ascii_alphanumeric() || "_-".contains(character);
-    let clean: String = id
-        .0
-        .chars()
-        .take(48)
-        .map(|character| if ours(character) { character } else { '_' })
-        .collect();
+    let clean: String =
+        id.0.chars()
+            .take(48)
+            .map(|character| if ours(character) { character } else { '_' })
+            .collect();
     let fits = (1..=64).contains(&id.0.len()) && id.0.chars().all(ours);
     if fits && !taken(id) {
         return id.clone();

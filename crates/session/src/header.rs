@@ -110,14 +110,20 @@ fn workspace_of(path: &Path, left: Option<PathBuf>, given: Option<&Path>) -> Opt
     let name = folder.file_name()?.to_string_lossy().into_owned();
     let owns = |workspace: &PathBuf| project_name(workspace) == name;
     let given = given.map(Path::to_owned);
-    let own = left.clone().filter(owns).or_else(|| given.clone().filter(owns));
+    let own = left
+        .clone()
+        .filter(owns)
+        .or_else(|| given.clone().filter(owns));
     let neighbours = || {
         let mut neighbours = fs::read_dir(folder)
             .into_iter()
             .flatten()
             .filter_map(Result::ok)
             .map(|neighbour| neighbour.path())
-            .filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"))
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "jsonl")
+            })
             .take(NEIGHBOURS)
             .filter_map(|path| read_header(&path).ok())
             .map(|(header, _)| header.workspace);

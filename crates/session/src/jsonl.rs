@@ -12,6 +12,7 @@ use tooloop_kernel::{Entry, Transcript};
 use crate::read::Warnings;
 use crate::reader::{Reading, Tail};
 use crate::record::{now, record_id};
+use crate::repair::rewrite;
 use crate::{Flush, Header, Line, MAX_LINE, SessionId, Store, StoreError, lock};
 
 /// A journal file that is open for writing, under its lock.
@@ -93,13 +94,25 @@ impl JsonlStore {
     /// # Errors
     /// If the file cannot be read, is locked by another process, or is no journal of this version.
     pub fn open(path: &Path) -> Result<Opened, StoreError> {
+        Self::open_as(Reading::of(path))
+    }
+
+    fn open_as(reading: Reading<'_>) -> Result<Opened, StoreError> {
+        let path = reading.path;
         let mut file = lock::open(path)?;
         let mut warnings = Warnings::of(path);
-        let ending = Reading::of(path).run(
-            BufReader::new(&file),
-            &mut |_| Ok(()),
-            &mut |fault| warnings.hear(&fault),
-        )?;
+        let mut read = |file: &File| {
+            reading.run(BufReader::new(file), &mut |_| Ok(()), &mut |fault| {
+                warnings.hear(&fault);
+            })
+        };
+        let mut ending = read(&file)?;
+        if ending.is_migrated {
+            // What is appended is of the newest version, and so is what it is appended to.
+            rewrite(reading, &file, |_| {})?;
+            file = lock::open(path)?;
+            ending = read(&file)?;
+        }
         if let Tail::Open { keep, needs_end } = ending.tail {
             file.set_len(keep).map_err(StoreError::io("cut", path))?;
             if needs_end {
@@ -305,3 +318,63 @@ fn name(unnamed: &Path, path: &Path) -> Result<(), StoreError> {
     }
 }
 
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tooloop_model::Message;
+
+    use super::*;
+
+    /// Says that version 2 calls the first member of a user message something else.
+    fn rename(line: Value) -> Value {
+        let text = line.to_string().replace("\"spoken\":", "\"text\":");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn an_older_file_is_rewritten_before_it_is_gone_on_with() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root
+            .path()
+            .join("0190163d-8694-739b-aea5-966c26f8ad91.jsonl");
+        let record = json!({
+            "seq": 1, "id": "0123456789abcdef", "time": "2026-01-01T00:00:00Z",
+            "entry": {"message": {"user": [{"spoken": "hello"}]}},
+        });
+        let header = Header::new(
+            "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap(),
+            "/w".into(),
+        );
+        let header = serde_json::to_string(&header).unwrap();
+        let old = format!("{header}\n{record}\n");
+        fs::write(&path, &old).unwrap();
+        let reading = Reading {
+            steps: &[rename],
+            ..Reading::of(&path)
+        };
+        let hello = Message::user("hello");
+        let mut opened = JsonlStore::open_as(reading).unwrap();
+        assert_eq!(opened.warnings, [""; 0]);
+        assert_eq!(opened.transcript.messages()[0].message(), &hello);
+        let next = Entry::message(Message::user("next"));
+        opened.store.append(&[next]).unwrap();
+        drop(opened);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("{\"tooloop_session\":2,"), "{text}");
+        assert!(!text.contains("spoken"), "{text}");
+        assert_eq!(text.lines().count(), 3);
+        let kept: Vec<_> = fs::read_dir(root.path())
+            .unwrap()
+            .map(|file| file.unwrap().path())
+            .filter(|kept| *kept != path)
+            .collect();
+        assert_eq!(kept.len(), 1);
+        assert!(kept[0].to_string_lossy().contains(".jsonl.older-"));
+        assert_eq!(fs::read_to_string(&kept[0]).unwrap(), old);
+        // And that is what the first version, which knows none newer, will not read.
+        let error = JsonlStore::open(&path).unwrap_err().to_string();
+        assert!(error.contains("format is 2"), "{error}");
+        let again = JsonlStore::open_as(reading).unwrap();
+        assert_eq!(again.transcript.messages().len(), 2);
+    }
+}

@@ -34,9 +34,7 @@ pub use fault::{Fault, FaultKind};
 pub use jsonl::{JsonlStore, Opened};
 pub use lines::MAX_LINE;
 pub use read::{Read, Verified, holder, read_lines, read_past, read_records, verify};
-pub use record::{
-    FORMAT_VERSION, ForkedFrom, Header, Line, Record, SessionId, UnknownRecord,
-};
+pub use record::{FORMAT_VERSION, ForkedFrom, Header, Line, Record, SessionId, UnknownRecord};
 pub use removal::{Removed, belongings, forks_of, remove};
 pub use repair::{Repaired, repair};
 pub use store::{Flush, MemoryStore, Store};

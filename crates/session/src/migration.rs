@@ -76,7 +76,11 @@ mod tests {
         assert_eq!(steps(2), json!(["second"]));
         assert_eq!(steps(3), json!([]));
         assert!(from(3).unwrap().is_none());
-        for (version, words) in [(0, "no version 0"), (4, "format is 4"), (u64::MAX, "up to 3")] {
+        for (version, words) in [
+            (0, "no version 0"),
+            (4, "format is 4"),
+            (u64::MAX, "up to 3"),
+        ] {
             let error = from(version).unwrap_err();
             assert!(error.contains(words), "{error}");
         }

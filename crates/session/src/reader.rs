@@ -63,7 +63,10 @@ pub(crate) enum Tail {
     Whole,
     /// What is behind this place is to be cut off, and a line end to be written if something stands
     /// before it on the line.
-    Open { keep: u64, needs_end: bool },
+    Open {
+        keep: u64,
+        needs_end: bool,
+    },
 }
 
 impl<'a> Reading<'a> {
@@ -75,6 +78,11 @@ impl<'a> Reading<'a> {
             steps: STEPS,
             longest: MAX_LINE,
         }
+    }
+
+    /// The newest version that is read.
+    pub(crate) fn version(self) -> u32 {
+        u32::try_from(self.steps.len()).map_or(u32::MAX, |steps| steps.saturating_add(1))
     }
 
     /// Reads to the end.
@@ -307,7 +315,7 @@ impl State<'_> {
         let time = record.time;
         let Fitted {
             before,
-            entries,
+            instead,
             faults,
         } = self.fit(&record.entry);
         for kind in faults {
@@ -316,9 +324,11 @@ impl State<'_> {
         for entry in before {
             self.add(Kept::Added { entry, time })?;
         }
-        if entries.is_empty() {
-            return (self.keep)(Kept::Idle(record));
-        }
+        let entries = match instead {
+            None => return self.add(Kept::Record(record)),
+            Some(entries) if entries.is_empty() => return (self.keep)(Kept::Idle(record)),
+            Some(entries) => entries,
+        };
         let mut envelope = Some(record);
         for entry in entries {
             let kept = match envelope.take() {
@@ -331,12 +341,11 @@ impl State<'_> {
     }
 
     fn fit(&self, entry: &Entry) -> Fitted {
-        let fitted = fit(&self.transcript, entry.clone());
-        let is_own_fault = |fault: &FaultKind| {
-            matches!(fault, FaultKind::ToolUseId { .. } | FaultKind::Blank)
-        };
+        let fitted = fit(&self.transcript, entry);
+        let is_own_fault =
+            |fault: &FaultKind| matches!(fault, FaultKind::ToolUseId { .. } | FaultKind::Blank);
         if self.is_unsure && !fitted.faults.iter().all(is_own_fault) {
-            return Fitted::as_it_is(entry.clone());
+            return Fitted::default();
         }
         fitted
     }

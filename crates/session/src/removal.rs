@@ -19,13 +19,17 @@ pub struct Removed {
 #[must_use]
 pub fn belongings(journal: &Path) -> Vec<PathBuf> {
     let name = journal.file_name().unwrap_or_default().to_string_lossy();
-    let kept = format!("{name}.damaged-");
+    let kept = [format!("{name}.damaged-"), format!("{name}.older-")];
     let mut paths = vec![outputs_beside(journal), journal.with_extension("files")];
     let neighbours = journal.parent().map(fs::read_dir);
     let neighbours = neighbours.into_iter().flatten().flatten();
     let mut originals: Vec<_> = neighbours
         .filter_map(Result::ok)
-        .filter(|file| file.file_name().to_string_lossy().starts_with(&kept))
+        .filter(|file| {
+            let name = file.file_name();
+            let name = name.to_string_lossy();
+            kept.iter().any(|kept| name.starts_with(kept.as_str()))
+        })
         .map(|file| file.path())
         .collect();
     originals.sort();
@@ -75,7 +79,10 @@ pub fn forks_of(journal: &Path) -> Vec<SessionId> {
         .flatten()
         .filter_map(Result::ok)
         .map(|file| file.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "jsonl")
+        })
         .filter_map(|path| read_header(&path).ok())
         .map(|(header, _)| header)
         .filter(|header| {

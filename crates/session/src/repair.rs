@@ -1,7 +1,7 @@
 //! Makes a journal whole again.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, BufWriter, Write};
+use std::io::{self, BufReader, BufWriter, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::jsonl::push_line;
 use crate::read::Chain;
 use crate::reader::{Ending, Kept, Reading};
-use crate::{FORMAT_VERSION, Fault, Header, StoreError, lock, verify};
+use crate::{Fault, Header, StoreError, lock};
 
 /// How many names are tried for the original.
 const MOST_NAMES: u32 = 1_000;
@@ -38,7 +38,7 @@ pub struct Repaired {
 pub fn repair(
     path: &Path,
     workspace: Option<&Path>,
-    mut tell: impl FnMut(&Fault),
+    tell: impl FnMut(&Fault),
 ) -> Result<Repaired, StoreError> {
     let original = lock::open(path)?;
     let reading = Reading {
@@ -46,6 +46,18 @@ pub fn repair(
         takes_nothing: true,
         ..Reading::of(path)
     };
+    rewrite(reading, &original, tell)
+}
+
+/// Rewrites a journal that this process has the lock of. It has not that of the new file.
+pub(crate) fn rewrite(
+    reading: Reading<'_>,
+    original: &File,
+    mut tell: impl FnMut(&Fault),
+) -> Result<Repaired, StoreError> {
+    let path = reading.path;
+    let mut from = original;
+    from.rewind().map_err(StoreError::io("read", path))?;
     let mut faults = 0_u64;
     // The header is known for sure when all was read.
     let Ending {
@@ -53,12 +65,13 @@ pub fn repair(
         records,
         is_migrated,
         ..
-    } = reading.run(BufReader::new(&original), &mut |_| Ok(()), &mut |fault| {
+    } = reading.run(BufReader::new(original), &mut |_| Ok(()), &mut |fault| {
         if !fault.kind.is_note() {
             faults = faults.saturating_add(1);
         }
         tell(&fault);
     })?;
+    let why = if faults > 0 { "damaged" } else { "older" };
     if faults == 0 && !is_migrated {
         return Ok(Repaired {
             original: None,
@@ -69,13 +82,13 @@ pub fn repair(
         });
     }
     let header = Header {
-        tooloop_session: FORMAT_VERSION,
+        tooloop_session: reading.version(),
         ..header
     };
     let new = path.with_extension(format!("{}.new", std::process::id()));
     let written = write(&new, &header, reading).and_then(|counts| {
-        check(path, &new)?;
-        let kept_as = exchange(path, &new, &original)?;
+        check(reading, &new)?;
+        let kept_as = exchange(path, &new, original, why)?;
         Ok((counts, kept_as))
     });
     match written {
@@ -120,7 +133,8 @@ fn write(new: &Path, header: &Header, reading: Reading<'_>) -> Result<(u64, u64)
                 push_line(&mut line, &kept, new)?;
             }
             if line.len() > 64 << 10 {
-                out.write_all(&line).map_err(StoreError::io("write to", new))?;
+                out.write_all(&line)
+                    .map_err(StoreError::io("write to", new))?;
                 line.clear();
             }
             Ok(())
@@ -135,9 +149,14 @@ fn write(new: &Path, header: &Header, reading: Reading<'_>) -> Result<(u64, u64)
 }
 
 /// What is to take the place of a journal has no fault.
-fn check(path: &Path, new: &Path) -> Result<(), StoreError> {
+fn check(reading: Reading<'_>, new: &Path) -> Result<(), StoreError> {
     let mut first = None;
-    verify(new, None, |fault| {
+    let file = File::open(new).map_err(StoreError::io("open", new))?;
+    let again = Reading {
+        path: new,
+        ..reading
+    };
+    again.run(BufReader::new(file), &mut |_| Ok(()), &mut |fault| {
         if !fault.kind.is_note() {
             first.get_or_insert(fault);
         }
@@ -145,7 +164,7 @@ fn check(path: &Path, new: &Path) -> Result<(), StoreError> {
     match first {
         None => Ok(()),
         Some(fault) => Err(StoreError::NotRepaired {
-            path: path.to_owned(),
+            path: reading.path.to_owned(),
             fault: fault.to_string(),
         }),
     }
@@ -153,14 +172,14 @@ fn check(path: &Path, new: &Path) -> Result<(), StoreError> {
 
 /// Puts the new file in the place of the old one, which gets a name of its own first: at no moment
 /// is there no journal.
-fn exchange(path: &Path, new: &Path, original: &File) -> Result<PathBuf, StoreError> {
+fn exchange(path: &Path, new: &Path, original: &File, why: &str) -> Result<PathBuf, StoreError> {
     // It was not gone on with, and is no newer than it was.
     let modified = original.metadata().and_then(|metadata| metadata.modified());
     if let Ok(modified) = modified {
         let file = File::options().append(true).open(new);
         drop(file.and_then(|file| file.set_modified(modified)));
     }
-    let kept_as = keep(path)?;
+    let kept_as = keep(path, why)?;
     fs::rename(new, path).map_err(StoreError::io("replace", path))?;
     let folder = path
         .parent()
@@ -173,7 +192,7 @@ fn exchange(path: &Path, new: &Path, original: &File) -> Result<PathBuf, StoreEr
 }
 
 /// Gives the file a second name that nothing else has.
-fn keep(path: &Path) -> Result<PathBuf, StoreError> {
+fn keep(path: &Path, why: &str) -> Result<PathBuf, StoreError> {
     let time = Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     for number in 1..=MOST_NAMES {
@@ -182,7 +201,7 @@ fn keep(path: &Path) -> Result<PathBuf, StoreError> {
         } else {
             format!("-{number}")
         };
-        let kept_as = path.with_file_name(format!("{name}.damaged-{time}{again}"));
+        let kept_as = path.with_file_name(format!("{name}.{why}-{time}{again}"));
         let kept = fs::hard_link(path, &kept_as).or_else(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => Err(error),
             // Some file systems know no second names.

@@ -36,7 +36,9 @@ struct Journal {
 fn entries() -> Vec<Entry> {
     let mut entries = Vec::new();
     for turn in 0..2 {
-        entries.push(Entry::message(Message::user(format!("prompt {turn} é 日本"))));
+        entries.push(Entry::message(Message::user(format!(
+            "prompt {turn} é 日本"
+        ))));
         let ids = [format!("tu_{turn}_a"), format!("tu_{turn}_b")];
         let mut content = vec![ContentBlock::Text {
             text: "I look \"}{\" around".into(),
@@ -126,7 +128,8 @@ fn faults(messages: &[Arc<HistoryMessage>]) -> Vec<String> {
     let mut ids = BTreeSet::new();
     let mut open = Vec::new();
     let mut assistant_before = false;
-    let speaks = |content: &[Content]| !content.is_empty() && !content.iter().any(Content::is_blank);
+    let speaks =
+        |content: &[Content]| !content.is_empty() && !content.iter().any(Content::is_blank);
     for (place, message) in messages.iter().enumerate() {
         let expected = std::mem::take(&mut open);
         let mut is_assistant = false;
@@ -308,7 +311,10 @@ fn blocks_of_zeros_are_cut_out() {
         }
     }
     // In the place of a line's beginning, and of more than a line.
-    for range in [line(&whole, 7), line(&whole, 7).start + 9..line(&whole, 9).start + 9] {
+    for range in [
+        line(&whole, 7),
+        line(&whole, 7).start + 9..line(&whole, 9).start + 9,
+    ] {
         let mut damaged = whole.clone();
         damaged[range].fill(0);
         check(&path, &damaged);
@@ -407,7 +413,11 @@ fn a_header_is_made_anew() {
 
 #[test]
 fn a_file_of_nothing_is_refused_and_can_be_repaired() {
-    let Journal { _root, path, whole: _ } = journal();
+    let Journal {
+        _root,
+        path,
+        whole: _,
+    } = journal();
     for damaged in ["", "\n\n", "nonsense\n", "{\"tooloop_session\":1,\"sess"] {
         fs::write(&path, damaged).unwrap();
         let error = JsonlStore::open(&path).unwrap_err().to_string();
@@ -465,7 +475,11 @@ fn a_line_that_is_far_too_long_is_passed_over() {
     let opened = JsonlStore::open(&path).unwrap();
     assert_eq!(said(&opened.transcript), all);
     assert_eq!(opened.warnings.len(), 1);
-    assert!(opened.warnings[0].contains("104857600"), "{:?}", opened.warnings);
+    assert!(
+        opened.warnings[0].contains("104857600"),
+        "{:?}",
+        opened.warnings
+    );
     drop(opened);
     repair(&path, None, |_| {}).unwrap();
     assert_eq!(names(&path), [""; 0]);
@@ -491,7 +505,11 @@ fn what_a_newer_version_has_written_is_passed_over_and_kept() {
     assert_eq!(names(&path), ["unknown_kind", "unknown_kind"]);
     let opened = JsonlStore::open(&path).unwrap();
     assert_eq!(said(&opened.transcript), messages(&entries()));
-    assert!(opened.warnings[0].contains("dreamt"), "{:?}", opened.warnings);
+    assert!(
+        opened.warnings[0].contains("dreamt"),
+        "{:?}",
+        opened.warnings
+    );
     drop(opened);
     assert_eq!(repair(&path, None, |_| {}).unwrap().original, None);
     assert_eq!(fs::read_to_string(&path).unwrap(), strange);
@@ -574,7 +592,10 @@ fn what_does_not_fit_is_named() {
             &["outside_of_turn"],
         ),
         (vec![user("x"), says(), end(), end()], &["outside_of_turn"]),
-        (vec![user("x"), reply(&["a"]), results], &["results_as_message"]),
+        (
+            vec![user("x"), reply(&["a"]), results],
+            &["results_as_message"],
+        ),
         (
             vec![user("x"), reply(&["a", "a"]), answer("a")],
             &["tool_use_id"],
@@ -589,7 +610,13 @@ fn what_does_not_fit_is_named() {
             &["no_such_turn"],
         ),
         (
-            vec![user("x"), says(), end(), Entry::Rewound { turn: 1 }, user("y")],
+            vec![
+                user("x"),
+                says(),
+                end(),
+                Entry::Rewound { turn: 1 },
+                user("y"),
+            ],
             &[],
         ),
         // A death while calls ran is none.
@@ -612,7 +639,10 @@ fn records_that_are_out_of_their_chain_are_named() {
     fs::write(&path, &without).unwrap();
     let verified = verify(&path, None, |fault| kinds.push(fault)).unwrap();
     assert_eq!((verified.faults, verified.records), (1, 17));
-    assert_eq!((kinds[0].line, kinds[0].offset), (8, line(&whole, 7).start as u64));
+    assert_eq!(
+        (kinds[0].line, kinds[0].offset),
+        (8, line(&whole, 7).start as u64)
+    );
     assert_eq!(
         kinds[0].kind,
         FaultKind::Chain {
@@ -654,7 +684,11 @@ fn an_original_is_never_overwritten() {
 
 #[test]
 fn a_session_in_use_is_not_repaired() {
-    let Journal { _root, path, whole: _ } = journal();
+    let Journal {
+        _root,
+        path,
+        whole: _,
+    } = journal();
     let opened = JsonlStore::open(&path).unwrap();
     let error = repair(&path, None, |_| {}).unwrap_err().to_string();
     assert!(
@@ -684,13 +718,34 @@ fn many_faults_are_told_in_few_words() {
 
 #[derive(Debug, Clone)]
 enum Harm {
-    Flip { at: usize, bit: u8 },
-    Set { at: usize, byte: u8 },
-    Cut { from: usize, length: usize },
-    Zero { at: usize, length: usize },
-    Insert { at: usize, bytes: Vec<u8> },
-    Again { from: usize, length: usize, to: usize },
-    Truncate { at: usize },
+    Flip {
+        at: usize,
+        bit: u8,
+    },
+    Set {
+        at: usize,
+        byte: u8,
+    },
+    Cut {
+        from: usize,
+        length: usize,
+    },
+    Zero {
+        at: usize,
+        length: usize,
+    },
+    Insert {
+        at: usize,
+        bytes: Vec<u8>,
+    },
+    Again {
+        from: usize,
+        length: usize,
+        to: usize,
+    },
+    Truncate {
+        at: usize,
+    },
 }
 
 fn harm() -> impl Strategy<Value = Harm> {

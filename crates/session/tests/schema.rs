@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tooloop_kernel::{Budget, Continue, During, Entry, Permission, TurnEnd};
 use tooloop_model::{
     AssistantMessage, Content, ContentBlock, Document, Image, Message, ModelError, ModelErrorKind,
-    Money,    RawJson, StopReason, ToolInput, ToolResult, ToolUse, Usage, VendorData,
+    Money, RawJson, StopReason, ToolInput, ToolResult, ToolUse, Usage, VendorData,
 };
 use tooloop_session::{Catalog, ForkedFrom, Header, JsonlStore, SessionId, Store};
 

@@ -198,8 +198,7 @@ impl Teller {
     }
 
     fn call(&mut self, tool_use: &ToolUse) -> Item {
-        self.open
-            .insert(tool_use.id.clone(), tool_use.name.clone());
+        self.open.insert(tool_use.id.clone(), tool_use.name.clone());
         let input = match &tool_use.input {
             ToolInput::Valid(input) => serde_json::to_string_pretty(&input.to_value())
                 .unwrap_or_else(|_| input.get().to_owned()),

@@ -66,7 +66,10 @@ impl Page for Markdown {
 /// Between fences that the text does not have.
 fn fenced(text: &str, language: &str) -> String {
     let fence = "`".repeat(longest_run(text).saturating_add(1).max(3));
-    format!("{fence}{language}\n{}\n{fence}", text.trim_end_matches('\n'))
+    format!(
+        "{fence}{language}\n{}\n{fence}",
+        text.trim_end_matches('\n')
+    )
 }
 
 fn code(text: &str) -> String {

@@ -32,9 +32,8 @@ pub(crate) fn export(
             Err(_) => Status::BrokenPipe,
         });
     };
-    let refused = |error: io::Error| {
-        Failure::usage(format!("cannot write to {}: {error}", output.display()))
-    };
+    let refused =
+        |error: io::Error| Failure::usage(format!("cannot write to {}: {error}", output.display()));
     // A session is its owner's alone, and what is there already is nobody's to overwrite.
     let file = OpenOptions::new()
         .write(true)
@@ -43,11 +42,8 @@ pub(crate) fn export(
         .open(output)
         .map_err(refused)?;
     let mut out = BufWriter::new(file);
-    let whole = write(path, format, &mut out).and_then(|written| {
-        written
-            .and_then(|()| out.flush())
-            .map_err(refused)
-    });
+    let whole = write(path, format, &mut out)
+        .and_then(|written| written.and_then(|()| out.flush()).map_err(refused));
     if whole.is_err() {
         // Half a file is none; what cannot be removed is at least named by the error.
         drop(fs::remove_file(output));

@@ -2,7 +2,6 @@
 //! leaves what resuming would have made of it.
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     clippy::indexing_slicing,
     reason = "a test may fail where it stands"
 )]

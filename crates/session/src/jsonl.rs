@@ -72,8 +72,12 @@ impl JsonlStore {
 
     /// A new session that begins with the past of another one, as [`crate::read_past`] tells it.
     #[must_use]
-    pub fn fork(path: PathBuf, header: Header, past: Vec<Line>) -> Self {
-        Self::planned(path, header, past)
+    pub fn fork(
+        path: PathBuf,
+        header: Header,
+        past: impl IntoIterator<Item = impl Into<Line>>,
+    ) -> Self {
+        Self::planned(path, header, past.into_iter().map(Into::into).collect())
     }
 
     fn planned(path: PathBuf, header: Header, past: Vec<Line>) -> Self {

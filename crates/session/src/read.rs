@@ -24,15 +24,20 @@ pub struct Read {
     pub warnings: Vec<String>,
 }
 
-/// Reads what this version understands, as it stands in the file, oldest first.
+/// Reads what this version understands, as it stands in the file, oldest first. Gives the header and
+/// the warnings.
 ///
 /// # Errors
 /// If the file cannot be read or is no journal of this version.
-pub fn read_records(path: &Path, mut take: impl FnMut(Record)) -> Result<Read, StoreError> {
-    read_lines(path, |line| match line {
+pub fn read_records(
+    path: &Path,
+    mut take: impl FnMut(Record),
+) -> Result<(Header, Vec<String>), StoreError> {
+    let read = read_lines(path, |line| match line {
         Line::Record(record) => take(record),
         Line::Unknown(_) => {}
-    })
+    })?;
+    Ok((read.header, read.warnings))
 }
 
 /// Reads every line but the first, as it stands in the file, oldest first.

@@ -138,6 +138,12 @@ pub enum Line {
     Unknown(UnknownRecord),
 }
 
+impl From<Record> for Line {
+    fn from(record: Record) -> Self {
+        Self::Record(record)
+    }
+}
+
 impl Line {
     /// Its place in the file.
     #[must_use]

@@ -1,5 +1,9 @@
 //! Journals on a real file system.
-#![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may fail where it stands"
+)]
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::PermissionsExt;
@@ -10,8 +14,9 @@ use tooloop_model::{
     AssistantMessage, ContentBlock, JsonObject, Message, ToolInput, ToolResult, ToolUse,
 };
 use tooloop_session::{
-    Catalog, ForkedFrom, Header, JsonlStore, MemoryStore, Record, SessionId, Store, StoreError,
-    conformance, inherited_outputs, outputs_beside, read_past, read_records,
+    Catalog, ForkedFrom, Header, JsonlStore, Line, MemoryStore, Record, SessionId, Store,
+    StoreError, conformance, inherited_outputs, outputs_beside, read_lines, read_past,
+    read_records,
 };
 
 fn entries() -> Vec<Entry> {
@@ -47,7 +52,11 @@ fn write(catalog: &Catalog, entries: &[Entry]) -> JsonlStore {
 
 fn open(path: &Path) -> (JsonlStore, Vec<Entry>, Vec<String>) {
     let mut entries = Vec::new();
-    let read = read_records(path, |record| entries.push(record.entry)).unwrap();
+    let read = read_lines(path, |line| match line {
+        Line::Record(record) => entries.push(record.entry),
+        Line::Unknown(record) => panic!("{record:?}"),
+    })
+    .unwrap();
     let opened = JsonlStore::open(path).unwrap();
     assert_eq!(opened.warnings, read.warnings);
     assert_eq!(opened.transcript, read.transcript);
@@ -280,7 +289,7 @@ fn a_fork_knows_where_the_outputs_of_its_past_are() {
     }
     // Of a journal that is gone only its own are known.
     let newest = paths.pop().unwrap();
-    let header = read_records(&newest, |_| {}).unwrap().header;
+    let (header, _) = read_records(&newest, |_| {}).unwrap();
     let before = paths.pop().unwrap();
     fs::remove_file(&before).unwrap();
     assert_eq!(

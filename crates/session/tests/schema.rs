@@ -109,7 +109,14 @@ fn entries() -> Vec<Entry> {
             is_error: false,
         }),
         Entry::Discarded { usage },
-        Entry::Spent { cost: Money(5) },
+        Entry::Spent {
+            tokens: 9,
+            cost: Some(Money(5)),
+        },
+        Entry::Spent {
+            tokens: 9,
+            cost: None,
+        },
     ];
     let kinds = [
         ModelErrorKind::Connection,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use tooloop::journal::Record;
+use tooloop::journal::{Line, Record};
 use tooloop::{
     AssistantMessage, Content, ContentBlock, Continue, Entry, Image, Message, Permission,
     ToolInput, ToolResult, ToolUse, ToolUseId, Transcript, Usage,
@@ -75,7 +75,18 @@ pub(super) struct Teller {
 }
 
 impl Teller {
-    pub(super) fn tell(&mut self, record: &Record) -> Vec<Item> {
+    pub(super) fn tell(&mut self, line: &Line) -> Vec<Item> {
+        match line {
+            Line::Record(record) => self.record(record),
+            Line::Unknown(record) => {
+                let kind = record.kind().unwrap_or_default();
+                let words = format!("(an entry that this version does not know: {kind})");
+                vec![Item::note(&words)]
+            }
+        }
+    }
+
+    fn record(&mut self, record: &Record) -> Vec<Item> {
         self.first.get_or_insert(record.time);
         self.newest = Some(record.time);
         let mut items = match &record.entry {

@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use tooloop::SessionError;
-use tooloop::journal::{Header, Line, Read, StoreError, read_lines, read_records};
+use tooloop::journal::{Header, Line, Read, StoreError, read_lines};
 
 use crate::args::ExportFormat;
 use crate::exit::{Failure, Status};
@@ -81,8 +81,8 @@ fn page(
     let header = header(path)?;
     let mut written = page.begin(&header, out);
     let mut teller = Teller::default();
-    let read = read_records(path, |record| {
-        for item in teller.tell(&record) {
+    let read = read_lines(path, |line| {
+        for item in teller.tell(&line) {
             if written.is_ok() {
                 written = page.item(&item.without_secrets(redact), out);
             }

@@ -95,6 +95,8 @@ struct Turn {
     pauses: u32,
     /// How often somebody objected to the end.
     objections: u32,
+    /// What was said before the output cap or a pause cut it, if the answer must have a form.
+    said: String,
     /// Answers that did not have their form.
     misfits: u32,
     escalated: bool,

@@ -27,12 +27,14 @@ impl Kernel {
                     return self.end(TurnEnd::OutputLimit, out);
                 }
                 self.turn.continuations = self.turn.continuations.saturating_add(1);
+                self.turn.said.push_str(text);
                 let words = "Your reply was cut by the output limit. Go on exactly where it \
                              stopped, without repeating or summing up what you have said.";
                 self.go_on_with(words.into(), Continue::ContinueOutput, out);
             }
             Some(StopReason::Pause) if self.turn.pauses < MAX_PAUSES => {
                 self.turn.pauses = self.turn.pauses.saturating_add(1);
+                self.turn.said.push_str(text);
                 // Providers want the last word to be the user's.
                 self.go_on_with("Go on.".into(), Continue::PauseTurn, out);
             }
@@ -49,8 +51,10 @@ impl Kernel {
                 | StopReason::Other(_),
             )
             | None => {
+                let mut said = std::mem::take(&mut self.turn.said);
+                said.push_str(text);
                 if self.queue.is_empty() {
-                    self.judge_answer(text, out);
+                    self.judge_answer(&said, out);
                 } else {
                     self.take_up_queued(out);
                 }

@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput, criterion_group};
 use tooloop_kernel::{Continue, Entry, TurnEnd};
 use tooloop_model::{
     AssistantMessage, ContentBlock, Message, ModelError, ModelErrorKind, ToolInput, ToolResult,
@@ -48,6 +48,7 @@ fn read_back(criterion: &mut Criterion) {
         .collect();
     store.append(&entries).expect("written");
     drop(store);
+    tell(&path);
     criterion.bench_function("open 10,000 entries", |bencher| {
         bencher.iter(|| {
             let opened = JsonlStore::open(&path).expect("readable");
@@ -116,21 +117,36 @@ fn read_back_rewound(criterion: &mut Criterion) {
         store.append(&entries).expect("written");
     }
     drop(store);
-    let bytes = std::fs::metadata(&path).expect("there").len();
-    // "5" takes the peak back to what is in use now.
-    std::fs::write("/proc/self/clear_refs", "5").expect("writable");
-    let before = peak_kb();
-    let opened = JsonlStore::open(&path).expect("readable");
-    eprintln!(
-        "open {} kB of which 1 % is live: {} messages, {} kB more at the peak",
-        bytes / 1000,
-        opened.transcript.messages().len(),
-        peak_kb() - before
-    );
-    drop(opened);
+    tell(&path);
     criterion.bench_function("open 100,000 entries, most taken back", |bencher| {
         bencher.iter(|| JsonlStore::open(&path).expect("readable").transcript);
     });
+}
+
+/// What opening it costs a process that does nothing else.
+fn tell(path: &Path) {
+    let program = std::env::current_exe().expect("a program");
+    let told = std::process::Command::new(program)
+        .env(ALONE, path)
+        .output()
+        .expect("it runs");
+    eprint!("{}", String::from_utf8_lossy(&told.stderr));
+}
+
+/// Names the journal that the process is to open, and nothing else.
+const ALONE: &str = "TOOLOOP_BENCH_OPEN";
+
+fn alone(path: &Path) {
+    let before = peak_kb();
+    let opened = JsonlStore::open(path).expect("readable");
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    eprintln!(
+        "open {} kB with {} messages: {} ms of the processor, {} kB of memory",
+        std::fs::metadata(path).expect("there").len() / 1000,
+        opened.transcript.messages().len(),
+        time.tv_sec * 1000 + time.tv_nsec / 1_000_000,
+        peak_kb() - before
+    );
 }
 
 /// The peak of this process's memory in kB.
@@ -144,4 +160,11 @@ fn peak_kb() -> u64 {
 }
 
 criterion_group!(benches, append, read_back, read_back_rewound);
-criterion_main!(benches);
+
+fn main() {
+    if let Some(path) = std::env::var_os(ALONE) {
+        return alone(Path::new(&path));
+    }
+    benches();
+    Criterion::default().configure_from_args().final_summary();
+}

@@ -1,6 +1,7 @@
 //! Where a record stands among the others, in bounded memory.
 
 use std::collections::{HashSet, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// How many records back an id is known. What is older and comes again is told by its number.
 const KNOWN: usize = 8_192;
@@ -11,9 +12,9 @@ pub(crate) struct Order {
     /// The largest number so far.
     largest: u64,
     newest: Option<String>,
-    /// The ids of the newest records, oldest first.
-    ids: VecDeque<String>,
-    known: HashSet<String>,
+    /// The hashes of the ids of the newest records, oldest first.
+    ids: VecDeque<u64>,
+    known: HashSet<u64>,
 }
 
 /// How a record stands to those before it.
@@ -33,7 +34,8 @@ impl Order {
         let expected = self.largest.saturating_add(1);
         let has_parent = parent == self.newest.as_deref();
         let is_old = !has_parent && seq.saturating_add(KNOWN as u64) <= self.largest;
-        if self.known.contains(id) || is_old {
+        let hash = hash(id);
+        if self.known.contains(&hash) || is_old {
             return Standing::Again;
         }
         // A number that is far too large is damaged, and says nothing about those that follow.
@@ -41,9 +43,9 @@ impl Order {
         if is_near {
             self.largest = self.largest.max(seq);
         }
-        self.newest = Some(id.to_owned());
-        self.ids.push_back(id.to_owned());
-        self.known.insert(id.to_owned());
+        id.clone_into(self.newest.get_or_insert_default());
+        self.ids.push_back(hash);
+        self.known.insert(hash);
         if self.ids.len() > KNOWN
             && let Some(oldest) = self.ids.pop_front()
         {
@@ -66,6 +68,12 @@ impl Order {
     pub(crate) fn newest(self) -> Option<String> {
         self.newest
     }
+}
+
+fn hash(id: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]

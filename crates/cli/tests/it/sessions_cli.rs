@@ -167,12 +167,12 @@ both! {
     fn every_line_that_is_written_is_valid(api) {
         let scratch = Scratch::new();
         let server = ModelServer::start([
-            api.error(529, "overloaded_error", "Overloaded").into(),
+            api.error(529, "overloaded_error", "Overloaded"),
             api.bash("c_1", "echo one").into(),
             api.bash("c_2", "touch no").into(),
             api.call("c_3", "nothing", &json!({})).into(),
             api.say("ok").into(),
-            api.error(400, "invalid_request_error", "no").into(),
+            api.error(400, "invalid_request_error", "no"),
             api.bash("c_4", "echo two").into(),
             api.bash("c_5", "touch begun; sleep 60").into(),
             tooloop_testkit::Reply::from(api.say("fine")),

@@ -14,7 +14,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
     version,
     args_conflicts_with_subcommands = true,
     after_help = "Exit status: 0 done, 1 the model or its provider failed, 2 usage, 41 no or wrong key, 42 bad input,\n\
-                  52 settings, 53 turn limit, 54 internal fault, 130 interrupted, 143 terminated."
+                  52 settings, 53 turn limit, 54 internal fault, 129 hung up, 130 interrupted,\n\
+                  143 terminated."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]

@@ -27,6 +27,8 @@ pub(crate) enum Status {
     MaxTurns,
     /// A fault of ours, or a journal that cannot be kept.
     Internal,
+    /// The terminal, or whoever watched, has gone.
+    HungUp,
     Interrupted,
     /// The reader of standard output has gone.
     BrokenPipe,
@@ -45,6 +47,7 @@ impl Status {
             Self::Settings => 52,
             Self::MaxTurns => 53,
             Self::Internal => 54,
+            Self::HungUp => 129,
             Self::Interrupted => 130,
             Self::BrokenPipe => 141,
             Self::Terminated => 143,

@@ -143,23 +143,16 @@ fn run(args: RunArgs) -> Result<Status, Failure> {
 }
 
 async fn headless_run(args: RunArgs, workspace: &std::path::Path) -> Result<Status, Failure> {
+    let mut signals = Signals::listen()?;
     let prompts = match args.input_format {
-        InputFormat::Text => {
-            let (prompt, warning) = input::prompt(args.prompt.as_deref())?;
-            warning.iter().for_each(|warning| complain(warning));
-            Prompts::One(prompt)
-        }
+        InputFormat::Text => Prompts::One(piped_prompt(&args, &mut signals).await?),
         InputFormat::StreamJson => Prompts::Lines(input::lines()),
     };
-    let mut signals = Signals::new().map_err(|error| {
-        let words = format!("cannot listen for signals: {error}");
-        Failure::new(Status::Internal, words)
-    })?;
     // A server may be asked for its models here, which takes as long as the server likes.
     let setup = tokio::select! {
         setup = setup::setup(&args, workspace) => setup?,
         status = signals.next() => {
-            return Err(Failure::new(status, "ended by a signal before the session began"));
+            return Err(not_begun(status));
         }
     };
     let agent = setup
@@ -181,6 +174,7 @@ async fn headless_run(args: RunArgs, workspace: &std::path::Path) -> Result<Stat
     print::run(Print {
         session,
         processes: setup.processes,
+        signals,
         prompts,
         format: args.output_format,
         partial: args.include_partial_messages,
@@ -191,6 +185,25 @@ async fn headless_run(args: RunArgs, workspace: &std::path::Path) -> Result<Stat
         warnings,
     })
     .await
+}
+
+fn not_begun(status: Status) -> Failure {
+    Failure::new(status, "ended by a signal before the session began")
+}
+
+/// Whoever writes the prompt into a pipe may take as long as they like. So it is read on a thread,
+/// which the end of the process does not wait for.
+async fn piped_prompt(args: &RunArgs, signals: &mut Signals) -> Result<String, Failure> {
+    let given = args.prompt.clone();
+    let reading = tokio::task::spawn_blocking(move || input::prompt(given.as_deref()));
+    let (prompt, warning) = tokio::select! {
+        read = reading => read.map_err(|error| {
+            Failure::new(Status::Internal, format!("cannot read standard input: {error}"))
+        })??,
+        status = signals.next() => return Err(not_begun(status)),
+    };
+    warning.iter().for_each(|warning| complain(warning));
+    Ok(prompt)
 }
 
 async fn interactive_run(args: RunArgs, workspace: &std::path::Path) -> Result<Status, Failure> {

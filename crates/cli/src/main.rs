@@ -54,8 +54,12 @@ fn tell(failure: &Failure, format: OutputFormat) {
         return complain(&failure.message);
     }
     let record = Records::new(None, false).failure(failure.status, &failure.message);
-    // If nobody reads, nobody needs to be told.
-    drop(writeln!(std::io::stdout(), "{record}"));
+    if let Err(error) = writeln!(std::io::stdout(), "{record}")
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        // It cannot be told where it is looked for. If nobody reads, nobody needs to be told.
+        complain(&failure.message);
+    }
 }
 
 fn not_parsed(error: &clap::Error) -> ExitCode {

@@ -10,9 +10,11 @@
 
 use std::ffi::{CStr, c_int, c_long, c_uint, c_void};
 use std::io;
+use std::net::Shutdown;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::ptr;
+use std::sync::Arc;
 
 use super::memory::{argument_memory, give_back_memory, rename_arguments};
 use super::spawn::Blocked;
@@ -28,7 +30,7 @@ const PATIENCE_MILLISECONDS: i64 = 2000;
 /// The harness's end of the connection.
 #[derive(Debug)]
 pub(crate) struct Guardian {
-    connection: UnixStream,
+    connection: Arc<UnixStream>,
     pid: i32,
 }
 
@@ -84,7 +86,15 @@ impl Guardian {
         if pid < 0 {
             return Err(error);
         }
-        Ok(Self { connection, pid })
+        Ok(Self {
+            connection: Arc::new(connection),
+            pid,
+        })
+    }
+
+    /// What hangs up when the guardian is gone.
+    pub(crate) fn connection(&self) -> Arc<UnixStream> {
+        Arc::clone(&self.connection)
     }
 
     /// Tells the guardian something.
@@ -114,7 +124,8 @@ impl Guardian {
 
     /// Closes the connection and waits until the guardian is gone.
     pub(crate) fn dismiss(self) {
-        drop(self.connection);
+        // Others may still watch it. What is gone already cannot be told.
+        self.connection.shutdown(Shutdown::Both).unwrap_or_default();
         // SAFETY: the child is ours and nobody else waits for it.
         while unsafe { libc::waitpid(self.pid, ptr::null_mut(), libc::__WALL) } < 0
             && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted

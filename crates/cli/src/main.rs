@@ -115,6 +115,34 @@ fn dispatch(cli: Cli) -> Result<Status, Failure> {
     }
 }
 
+/// How many descriptors a run is to find free: what it begins with, and some for its work.
+const DESCRIPTORS: usize = 24;
+
+/// How long threads that have nothing to do are kept. While there is one, work for threads is at
+/// worst done later; without one, where there can be no more of them, it would be a fault.
+const KEEP_THREADS: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
+
+/// Whether this process gets what every run needs. Libraries take it for granted, so it is found
+/// out before anything is begun.
+fn probe() -> Result<(), Failure> {
+    let refused = |what: &str, limit: &str, error: &std::io::Error| {
+        let words = format!("cannot start: this process gets no {what}: {error} (see {limit})");
+        Failure::new(Status::Internal, words)
+    };
+    let thread = std::thread::Builder::new().spawn(|| {});
+    let thread = thread.map_err(|error| refused("thread", "ulimit -u", &error))?;
+    // It does nothing that could fail.
+    thread.join().unwrap_or_default();
+    let descriptors: Result<Vec<_>, _> = std::fs::File::open("/dev/null").and_then(|null| {
+        let more = (1..DESCRIPTORS).map(|_| null.try_clone());
+        more.collect()
+    });
+    let what = format!("{DESCRIPTORS} file descriptors");
+    descriptors
+        .map(drop)
+        .map_err(|error| refused(&what, "ulimit -n", &error))
+}
+
 /// One thread runs everything but disk flushes: a session is one conversation, and what takes time
 /// happens elsewhere.
 fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
@@ -122,8 +150,10 @@ fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Fa
     tooloop::exec::own_process().unwrap_or_default();
     // Keys are in our environment; without this, commands of the same user could read it there.
     tooloop::exec::hide_memory().unwrap_or_default();
+    probe()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .thread_keep_alive(KEEP_THREADS)
         .build()
         .map_err(|error| Failure::new(Status::Internal, format!("cannot start: {error}")))?;
     let result = runtime.block_on(future);

@@ -142,7 +142,7 @@ fn it_jumps_in_the_middle_of_everything() {
 /// A date to come back at means what it means by the clock of who wrote it.
 #[test]
 fn a_date_to_come_back_at() {
-    for wrong in [12 * HOURS, -12 * HOURS, 0] {
+    for wrong in [12 * HOURS, -12 * HOURS] {
         let scratch = Scratch::new();
         let Some(clock) = Clock::new(&scratch) else {
             return;
@@ -155,7 +155,7 @@ fn a_date_to_come_back_at() {
             match request.index {
                 0 => busy()
                     .header("date", &date(0))
-                    .header("retry-after", &date(3)),
+                    .header("retry-after", &date(2)),
                 _ => API.say("ok").into(),
             }
         };
@@ -163,7 +163,7 @@ fn a_date_to_come_back_at() {
         let done = finish(&clock.run(&scratch, &server).arg("go").start());
         assert_eq!(done.answer(), "ok", "wrong by {wrong}");
         let waited = done.retries()[0]["retry_delay_ms"].as_u64().unwrap();
-        assert!((1_000..=3_000).contains(&waited), "{waited}");
+        assert!((1_000..=2_000).contains(&waited), "{waited}");
         assert!(begun.elapsed() >= Duration::from_millis(waited));
         server.assert_clean();
     }

@@ -12,8 +12,8 @@ use tooloop_testkit::{
 
 use super::{API, unique_sleep};
 use crate::support::{
-    Api, Done, LONG, Random, both, end, finish, front_end, journals, resume, session_of, speak,
-    told, tooloop, wait_for_file, wait_for_piece, wait_for_result,
+    Api, Done, LONG, Random, both, end, finish, front_end, journals, resume, rounds, session_of,
+    speak, told, tooloop, wait_for_file, wait_for_piece, wait_for_result,
 };
 
 /// The signals that end a run, and the status that says so.
@@ -176,47 +176,75 @@ fn goes_on(scratch: &Scratch, server: &ModelServer, done: &Done) {
     server.assert_clean();
 }
 
-#[test]
-fn one_signal_ends_a_run_in_any_phase() {
-    for phase in PHASES {
-        for (signal, status) in ENDING {
-            ends(phase, status, |running| assert!(running.signal(signal)));
+/// Each phase with the next of some things to do, or with all of them where there is time.
+fn each<T: Copy>(things: &[T], mut act: impl FnMut(&Phase, T)) {
+    let at_once = if rounds() > 10 { things.len() } else { 1 };
+    for (index, phase) in PHASES.iter().enumerate() {
+        for thing in things.iter().cycle().skip(index).take(at_once) {
+            act(phase, *thing);
         }
     }
+}
+
+#[test]
+fn one_signal_ends_a_run_in_any_phase() {
+    each(&ENDING, |phase, (signal, status)| {
+        ends(phase, status, |running| assert!(running.signal(signal)));
+    });
 }
 
 /// The first one counts, however many come, and the last record is written all the same.
 #[test]
 fn more_signals_do_no_harm_in_any_phase() {
-    for phase in PHASES {
-        ends(phase, 130, |running| {
+    let at_once: fn(&Running) = |running| {
+        running.signal(Signal::Interrupt);
+        running.signal(Signal::Interrupt);
+    };
+    let after_a_while: fn(&Running) = |running| {
+        running.signal(Signal::Interrupt);
+        std::thread::sleep(Duration::from_millis(300));
+        running.signal(Signal::Interrupt);
+    };
+    let many: fn(&Running) = |running| {
+        for _ in 0..20 {
             running.signal(Signal::Interrupt);
-            running.signal(Signal::Interrupt);
-        });
-        ends(phase, 130, |running| {
-            running.signal(Signal::Interrupt);
-            std::thread::sleep(Duration::from_millis(300));
-            running.signal(Signal::Interrupt);
-        });
-        ends(phase, 143, |running| {
-            running.signal(Signal::Terminate);
-            // By then the first has been seen: it would be a tie else.
-            std::thread::sleep(Duration::from_millis(100));
-            for signal in [Signal::Interrupt, Signal::HangUp, Signal::Terminate] {
-                running.signal(signal);
-            }
-        });
+        }
+    };
+    each(&[at_once, after_a_while, many], |phase, strike| {
+        ends(phase, 130, strike);
+    });
+}
+
+/// Others that come while it ends change nothing: which one is the first is told by the command
+/// that was asked to end.
+#[test]
+fn other_signals_while_it_ends_do_no_harm() {
+    let (scratch, sleep) = (Scratch::new(), unique_sleep());
+    let stubborn = format!("trap 'touch asked' TERM; touch begun; while :; do {sleep}; done");
+    let server = server_that_says(vec![API.bash("c_1", &stubborn).into()]);
+    let running = tooloop(&scratch, &server, API).arg("go").start();
+    wait_for_file(&scratch.workspace().join("begun"));
+    assert!(running.signal(Signal::Terminate));
+    let told =
+        |record: &serde_json::Value| record["message"]["content"][0]["type"] == "tool_result";
+    running.wait_for_record(LONG, told).unwrap();
+    for signal in [Signal::Interrupt, Signal::HangUp, Signal::Terminate] {
+        running.signal(signal);
     }
+    let done = finish(&running);
+    done.failed(143, "interrupted");
+    assert!(processes_with(&sleep).is_empty());
+    goes_on(&scratch, &server, &done);
 }
 
 /// As a terminal does it, for all that is in the foreground.
 #[test]
 fn a_signal_to_the_whole_group() {
-    for phase in PHASES {
-        ends(phase, 130, |running| {
-            assert!(running.signal_group(Signal::Interrupt));
+    each(&ENDING, |phase, (signal, status)| {
+        ends(phase, status, |running| {
+            assert!(running.signal_group(signal))
         });
-    }
+    });
 }
 
 /// A run that dies of it at once says nothing, and leaves nothing.
@@ -307,13 +335,13 @@ fn a_signal_while_a_long_session_is_read() {
     let prompt = "word ".repeat(20_000);
     let first = crate::support::ask(&scratch, &server, API, &prompt);
     let path = crate::support::journal(&scratch, &first.session());
-    // The same turn again and again, sixty megabytes of it.
+    // The same turn again and again, ten megabytes of it.
     let whole = scratch.read(&path);
     let (header, records) = whole.split_once('\n').unwrap();
-    let long = format!("{header}\n{}", records.repeat(300));
+    let long = format!("{header}\n{}", records.repeat(100));
     scratch.write(&path, long);
     let mut random = Random::new();
-    for (signal, status) in ENDING.into_iter().cycle().take(9) {
+    for (signal, status) in ENDING.into_iter().cycle().take(4) {
         let running = tooloop(&scratch, &server, API)
             .args(["--resume", &first.session(), "next"])
             .start();
@@ -338,7 +366,7 @@ fn a_signal_while_a_long_session_is_read() {
 fn a_signal_at_the_beginning() {
     let mut random = Random::new();
     let (scratch, server) = (Scratch::new(), server_that_says(Vec::new()));
-    for (signal, status) in ENDING.into_iter().cycle().take(30) {
+    for (signal, status) in ENDING.into_iter().cycle().take(12) {
         let before = (journals(&scratch).len(), server.requests().len());
         let running = tooloop(&scratch, &server, API).arg("go").start();
         random.wait_ms(60);

@@ -82,16 +82,20 @@ fn start_guardian(shared: &Shared) {
 }
 
 fn start(shared: &Shared, spawner: &mut io::Result<Spawner>, request: Request) {
+    let guardian = shared.state().guardian.as_ref().map(Guardian::connection);
     let started = match spawner {
-        Ok(spawner) => spawner.spawn(&request.image),
+        Ok(spawner) => spawner.spawn(&request.image, guardian.as_deref()),
         Err(error) => Err((
             Stage::Prepare,
             io::Error::new(error.kind(), error.to_string()),
         )),
     };
-    if let Ok(pid) = started {
+    drop(guardian);
+    if let Ok((pid, is_guarded)) = started {
         let mut state = shared.state();
-        state.tell(Note::Session(pid));
+        if !is_guarded {
+            state.tell(Note::Session(pid));
+        }
         state.sessions.insert(
             pid,
             Session {
@@ -109,7 +113,8 @@ fn start(shared: &Shared, spawner: &mut io::Result<Spawner>, request: Request) {
         }
     } else {
         // Who asked and went away needs no answer.
-        request.answer.send(started).unwrap_or_default();
+        let failed = started.map(|(pid, _)| pid);
+        request.answer.send(failed).unwrap_or_default();
     }
 }
 

@@ -60,6 +60,15 @@ impl Note {
         };
         ((id as i64) << 8 | kind).to_ne_bytes()
     }
+
+    /// Sends it, with system calls only; says whether it could.
+    pub(super) fn send(self, connection: RawFd) -> bool {
+        let bytes = self.bytes();
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        // SAFETY: the pointer and the length are those of `bytes`.
+        let sent = unsafe { libc::send(connection, bytes.as_ptr().cast(), bytes.len(), flags) };
+        sent >= 0
+    }
 }
 
 impl Guardian {
@@ -104,20 +113,12 @@ impl Guardian {
     /// # Errors
     /// The guardian is gone.
     pub(crate) fn tell(&self, note: Note) -> io::Result<()> {
-        let bytes = note.bytes();
-        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-        // SAFETY: the pointer and the length are those of `bytes`.
-        let sent = unsafe {
-            libc::send(
-                self.connection.as_raw_fd(),
-                bytes.as_ptr().cast(),
-                bytes.len(),
-                flags,
-            )
-        };
+        if note.send(self.connection.as_raw_fd()) {
+            return Ok(());
+        }
         let error = io::Error::last_os_error();
         match error.kind() {
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset if sent < 0 => Err(error),
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Err(error),
             _ => Ok(()),
         }
     }

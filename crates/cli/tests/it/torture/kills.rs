@@ -9,7 +9,7 @@ use tooloop_testkit::run::{Running, Signal};
 use tooloop_testkit::{ModelServer, Process, Scratch, processes_with, wait_until};
 
 use super::figures::Figures;
-use super::model::{Does, Issued, Model, log, strange_files, torn_files};
+use super::model::{Does, Issued, Model, log, strange_files, torn_files, traces};
 use super::past::Past;
 use super::unique_sleep;
 use crate::support::{
@@ -105,10 +105,10 @@ impl Round {
     }
 
     /// Waits for the moment of death, which chance chooses: at the start, at any time, behind a
-    /// request, or behind an effect.
+    /// request, behind an effect, or while files change.
     fn wait(&mut self, running: &Running) {
         let bound = Duration::from_secs(2);
-        match self.random.below(8) {
+        match self.random.below(10) {
             0 | 1 => self.random.wait_ms(40),
             2 | 3 => self.random.wait_ms(200),
             4..6 => {
@@ -117,6 +117,17 @@ impl Round {
                     !running.is_alive() || self.server.requests().len() >= more
                 });
                 self.random.wait_ms(30);
+            }
+            8 | 9 => {
+                let (before, begun) = (traces(&self.scratch), Instant::now());
+                // Looked at far more often than is usual: a file changes in no time.
+                while running.is_alive()
+                    && begun.elapsed() < bound
+                    && traces(&self.scratch) == before
+                {
+                    std::thread::sleep(Duration::from_micros(50));
+                }
+                self.random.wait_ms(1);
             }
             _ => {
                 let length = || std::fs::metadata(log(&self.scratch)).map_or(0, |file| file.len());

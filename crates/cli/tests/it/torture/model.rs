@@ -1,7 +1,8 @@
 //! A model that asks for everything there is, each thing once, over a bad line.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use tooloop_testkit::{
@@ -14,7 +15,7 @@ use crate::support::{Api, Random};
 const CALLS: usize = 24;
 
 /// Lines of the file that is edited as a whole.
-const LINES: usize = 3_000;
+const LINES: usize = 12_000;
 
 /// Lines of a file that is written.
 const WRITTEN: usize = 8_000;
@@ -161,7 +162,7 @@ impl Model {
         let kind = if is_cut {
             self.random.below(4)
         } else {
-            self.random.below(9)
+            self.random.below(11)
         };
         let number = self.issued.len() + 1;
         let log = format!("echo line-{number} >> {}", self.log.display());
@@ -193,14 +194,14 @@ impl Model {
                 let write = json!({"path": format!("f-{number}"), "content": content});
                 vec![(Does::Writes, ("write", write))]
             }
-            6 => {
+            6 | 9 => {
                 let old = state_line(&self.read("state.txt"));
                 let edit = json!({
                     "path": "state.txt", "old": old, "new": format!("v{number:05}"), "all": true,
                 });
                 vec![(Does::Other, ("edit", edit))]
             }
-            7 => {
+            7 | 10 => {
                 let change = |name: &str| {
                     let old = state_line(&self.read(name));
                     format!("*** Update File: {name}\n@@\n-{old}\n+v{number:05}\n between\n")
@@ -264,6 +265,15 @@ fn whole_state(version: usize) -> String {
 
 fn whole_pair(version: usize) -> String {
     format!("v{version:05}\nbetween\n{}", "padding\n".repeat(4_000))
+}
+
+/// What changes when one of the files changes that are there from the beginning.
+pub(super) fn traces(scratch: &Scratch) -> Vec<Option<(u64, SystemTime)>> {
+    let trace = |name| {
+        let file = std::fs::metadata(scratch.workspace().join(name)).ok()?;
+        Some((file.ino(), file.modified().ok()?))
+    };
+    ["state.txt", "a.txt", "b.txt"].map(trace).into()
 }
 
 /// Files of the workspace that are neither as they were nor as they were to be, and temporary ones.

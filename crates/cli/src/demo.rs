@@ -169,6 +169,7 @@ async fn play(play: Play<'_>) -> Result<Status, Failure> {
             permission_mode: play.mode.to_string(),
             resumed: false,
             warnings: Vec::new(),
+            limits: tooloop::Limits::default(),
         })
         .await;
     }
@@ -276,6 +277,8 @@ fn tell(event: Event) -> String {
             | Entry::Permission { .. }
             | Entry::Discarded { .. }
             | Entry::Continue(_)
+            | Entry::Spent { .. }
+            | Entry::Rewound { .. }
             | Entry::TurnEnd(_) => return String::new(),
         },
         Event::Warning(words) | Event::Noticed(words) => format!("({words})\n"),

@@ -284,8 +284,8 @@ fn no_room_for_temporary_files() {
     for (before, flags) in [
         ("", &[][..]),
         ("", &["--no-session-persistence"]),
-        ("export TMPDIR=/nowhere", &[]),
-        ("export TMPDIR=/nowhere", &["--no-session-persistence"]),
+        ("export TMPDIR=/proc/nowhere", &[]),
+        ("export TMPDIR=/proc/nowhere", &["--no-session-persistence"]),
         ("unset TMPDIR", &[]),
     ] {
         let here = "cat <<'EOF' | wc -l\n".to_owned() + &"line\n".repeat(20_000) + "EOF\n";

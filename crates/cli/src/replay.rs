@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use clap::Parser;
 use serde_json::{Map, Value, json};
+use tooloop::Event;
 use tooloop::journal::SessionId;
 use tooloop::provider::{Cassette, CassetteError, Redactor, ScriptedProvider};
 use tooloop::replay::{Recording, Replay, ReplayError, Replayed, ToolDifference};
-use tooloop::{Event, SessionError};
 
 use crate::args::{Cli, OutputFormat, ReplayArgs, ReplayTools, RunArgs};
 use crate::exit::{Failure, Status};
@@ -74,11 +74,8 @@ fn find(wanted: &str, workspace: &Path) -> Result<PathBuf, Failure> {
     if path.is_file() {
         return Ok(path.to_owned());
     }
-    if path.extension().is_some() || wanted.contains('/') {
-        return Err(Failure::usage(format!("there is no file {wanted}")));
-    }
     let catalog = sessions::catalog(sessions::root(&setup::environment), workspace)?;
-    Ok(catalog.find(wanted).map_err(SessionError::from)?)
+    sessions::find(&catalog, wanted)
 }
 
 fn unreadable(error: ReplayError) -> Failure {
@@ -117,10 +114,7 @@ async fn live(
     let agent = agent
         .build()
         .map_err(|error| Failure::settings(error.to_string()))?;
-    let mut signals = Signals::new().map_err(|error| {
-        let words = format!("cannot listen for signals: {error}");
-        Failure::new(Status::Internal, words)
-    })?;
+    let mut signals = Signals::listen()?;
     let replay = Replay::new(recording).run_with_tools(&agent, |event| teller.event(event));
     let replayed = tokio::select! {
         replayed = replay => Ok(replayed),

@@ -10,8 +10,8 @@ use tooloop_kernel::{
 use tooloop_policy::{Policy, Rule};
 use tooloop_provider::{Cassette, Provider};
 use tooloop_session::{
-    Catalog, ForkedFrom, Header, JsonlStore, MemoryStore, SessionId, Store, inherited_outputs,
-    outputs_beside, read_records,
+    Catalog, ForkedFrom, Header, JsonlStore, Line, MemoryStore, SessionId, Store,
+    inherited_outputs, outputs_beside, read_past,
 };
 use tooloop_tool::{DynTool, Registry, Scope, Tool, tool};
 
@@ -355,17 +355,15 @@ impl Agent {
     /// # Errors
     /// If the journal cannot be read or another process writes to it.
     pub fn resume(&self, path: &Path) -> Result<Session, SessionError> {
-        let mut transcript = Transcript::default();
-        let mut entries = Vec::new();
-        let opened = JsonlStore::open(path, |record| {
-            transcript.apply(&record.entry);
-            if self.0.recording.is_some() {
-                entries.push(record.entry);
-            }
+        let entries = self.to_record(|| {
+            let mut entries = Vec::new();
+            read_past(path, |line| entries.extend(entry(&line)))?;
+            Ok(entries)
         })?;
+        let opened = JsonlStore::open(path)?;
         let outputs = Some((outputs_beside(path), Keep::WithTheJournal));
         let past = Past {
-            transcript,
+            transcript: opened.transcript,
             entries,
             warnings: opened.warnings,
             outputs: inherited_outputs(path, &opened.header),
@@ -380,33 +378,29 @@ impl Agent {
     /// # Errors
     /// If the journal cannot be read.
     pub fn fork(&self, path: &Path, id: SessionId) -> Result<Session, SessionError> {
-        let mut transcript = Transcript::default();
-        let mut records = Vec::new();
-        let (parent, warnings) = read_records(path, |record| {
-            transcript.apply(&record.entry);
-            records.push(record);
-        })?;
+        let mut lines = Vec::new();
+        let read = read_past(path, |line| lines.push(line))?;
+        let parent = read.header;
         let mut past_outputs = vec![outputs_beside(path)];
         past_outputs.extend(inherited_outputs(path, &parent));
-        let entries = records.iter().map(|record| record.entry.clone());
-        let entries = entries.filter(|_| self.0.recording.is_some()).collect();
+        let entries = self.to_record(|| Ok(lines.iter().filter_map(entry).collect()))?;
         let store: Box<dyn Store> = match &self.0.catalog {
             None => Box::new(MemoryStore::named(id)),
             Some(catalog) => {
                 let header = Header {
                     forked_from: Some(ForkedFrom {
                         session: parent.session,
-                        record: records.last().map(|record| record.id.clone()),
+                        record: lines.last().map(|line| line.id().to_owned()),
                     }),
                     ..Header::new(id, self.0.workspace.clone())
                 };
-                Box::new(JsonlStore::fork(catalog.path(id), header, records))
+                Box::new(JsonlStore::fork(catalog.path(id), header, lines))
             }
         };
         let past = Past {
-            transcript,
+            transcript: read.transcript,
             entries,
-            warnings,
+            warnings: read.warnings,
             outputs: past_outputs,
             resumed: true,
         };
@@ -457,6 +451,17 @@ impl Agent {
         driver::start(self.parts(store, past, outputs))
     }
 
+    /// The entries of the past, where they are to be recorded.
+    fn to_record(
+        &self,
+        read: impl FnOnce() -> Result<Vec<Entry>, SessionError>,
+    ) -> Result<Vec<Entry>, SessionError> {
+        match &self.0.recording {
+            Some(_) => read(),
+            None => Ok(Vec::new()),
+        }
+    }
+
     /// The store, writing onto the cassette as well if this is its session.
     fn recorded(&self, store: Box<dyn Store>, mut past: Past) -> (Box<dyn Store>, Past) {
         let Some(cassette) = &self.0.recording else {
@@ -505,5 +510,13 @@ impl Agent {
             stop_hook: recipe.stop_hook.clone(),
             ledger: recipe.ledger.clone(),
         }
+    }
+}
+
+/// The entry in a line, if this version understands it.
+fn entry(line: &Line) -> Option<Entry> {
+    match line {
+        Line::Record(record) => Some(record.entry.clone()),
+        Line::Unknown(_) => None,
     }
 }

@@ -194,8 +194,9 @@ fn replays(data: &std::path::Path) {
     for journal in journals_in(data).into_iter().chain(recordings) {
         let run = Run::new(env!("CARGO_BIN_EXE_tooloop")).arg("replay");
         let finished = end(&run.arg(journal.display().to_string()).start());
-        // Some tests put files there that are no journals.
-        if finished.code != Some(42) {
+        // Some tests put files there that are no journals, or damage those that are.
+        let damaged = finished.stderr.text().contains("it is passed over");
+        if finished.code != Some(42) && !damaged {
             let read = String::from_utf8_lossy(&std::fs::read(&journal).unwrap()).into_owned();
             assert_eq!(finished.code, Some(0), "{finished}\n{read}");
         }

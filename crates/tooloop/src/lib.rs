@@ -45,6 +45,7 @@ mod prompt;
 mod report;
 mod results;
 mod session;
+mod trace;
 mod turn;
 
 /// Codecs, transport and the providers for tests.

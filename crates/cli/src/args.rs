@@ -169,6 +169,9 @@ pub(crate) struct RunArgs {
     /// Confine commands: this version knows only "off"
     #[arg(long, value_name = "PROFILE")]
     pub(crate) sandbox: Option<String>,
+    /// Add lines about all that happens to this file, without what was said and without keys
+    #[arg(long, value_name = "FILE")]
+    pub(crate) debug_file: Option<String>,
     /// Tell more on standard error
     #[arg(short, long)]
     pub(crate) verbose: bool,

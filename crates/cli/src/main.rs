@@ -15,6 +15,7 @@ mod sessions;
 mod settings;
 mod setup;
 mod signals;
+mod telemetry;
 mod text;
 mod toolset;
 
@@ -29,6 +30,7 @@ use crate::args::{Cli, Command, InputFormat, OutputFormat, RunArgs, SessionsComm
 use crate::exit::{Failure, Status};
 use crate::print::{Print, Prompts, complain};
 use crate::records::Records;
+use crate::setup::Setup;
 use crate::signals::Signals;
 
 fn main() -> ExitCode {
@@ -156,12 +158,24 @@ async fn headless_run(args: RunArgs, workspace: &std::path::Path) -> Result<Stat
         Failure::new(Status::Internal, words)
     })?;
     // A server may be asked for its models here, which takes as long as the server likes.
-    let setup = tokio::select! {
+    let mut setup = tokio::select! {
         setup = setup::setup(&args, workspace) => setup?,
         status = signals.next() => {
             return Err(Failure::new(status, "ended by a signal before the session began"));
         }
     };
+    let telemetry = std::mem::take(&mut setup.telemetry);
+    let status = headless_session(&args, workspace, setup, prompts).await;
+    telemetry.finish(args.verbose).await;
+    status
+}
+
+async fn headless_session(
+    args: &RunArgs,
+    workspace: &std::path::Path,
+    setup: Setup,
+    prompts: Prompts,
+) -> Result<Status, Failure> {
     let agent = setup
         .agent
         .build()
@@ -194,8 +208,11 @@ async fn headless_run(args: RunArgs, workspace: &std::path::Path) -> Result<Stat
 }
 
 async fn interactive_run(args: RunArgs, workspace: &std::path::Path) -> Result<Status, Failure> {
-    let setup = setup::setup(&args, workspace).await?;
-    interactive::run(args.prompt, setup, workspace).await
+    let mut setup = setup::setup(&args, workspace).await?;
+    let telemetry = std::mem::take(&mut setup.telemetry);
+    let status = interactive::run(args.prompt, setup, workspace).await;
+    telemetry.finish(args.verbose).await;
+    status
 }
 
 fn config(args: &RunArgs) -> Result<Status, Failure> {

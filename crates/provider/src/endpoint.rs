@@ -52,7 +52,9 @@ pub(crate) fn shown(url: &str) -> String {
 
 /// A URL for a record: no login, and no query, which may hold a key.
 pub(crate) fn without_secrets(url: &Url) -> String {
-    let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
+    let port = url
+        .port()
+        .map_or_else(String::new, |port| format!(":{port}"));
     let host = url.host_str().unwrap_or_default();
     format!("{}://{host}{port}{}", url.scheme(), url.path())
 }

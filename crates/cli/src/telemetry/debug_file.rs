@@ -1,6 +1,5 @@
 //! The file that `--debug-file` names: a line for each thing that happens.
 
-use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -11,7 +10,7 @@ use tooloop::provider::Redactor;
 use tracing::{Level, Metadata, level_filters::LevelFilter};
 use tracing_subscriber::filter::Targets;
 
-use super::fields::{Fields, Value};
+use super::fields::Fields;
 use crate::exit::Failure;
 
 /// The most bytes of one line.
@@ -49,7 +48,10 @@ impl DebugFile {
         redactor: Redactor,
     ) -> Result<Self, Failure> {
         let refused = |why: &dyn std::fmt::Display| {
-            Failure::settings(format!("cannot write to the debug file {}: {why}", path.display()))
+            Failure::settings(format!(
+                "cannot write to the debug file {}: {why}",
+                path.display()
+            ))
         };
         let file = OpenOptions::new()
             .append(true)
@@ -86,19 +88,23 @@ impl DebugFile {
         most.unwrap_or(LevelFilter::OFF)
     }
 
+    /// Whether it wants what is said in a conversation.
+    pub(super) fn has_content(&self) -> bool {
+        self.filter.would_enable(CONTENT, &Level::TRACE)
+    }
+
     /// Writes a line.
     pub(super) fn line(&self, level: &Level, path: &str, fields: &Fields) {
         let mut line = String::with_capacity(160);
         let now = jiff::Timestamp::now();
-        // Writing to a string does not fail.
-        drop(write!(line, "{now:.3} {level:5} "));
+        line.push_str(&format!("{now:.3} {level:5} "));
         if !path.is_empty() {
             line.push_str(path);
             line.push_str(": ");
         }
         push_plain(&mut line, &fields.message);
         for (name, value) in &fields.values {
-            drop(write!(line, " {name}={}", Shown(value)));
+            line.push_str(&format!(" {name}={value}"));
         }
         let clean = self.redactor.redact(&line);
         let end = clean.floor_char_boundary(LINE);
@@ -137,15 +143,6 @@ impl DebugFile {
     }
 }
 
-/// A value that stays on its line and is not long for it.
-struct Shown<'a>(&'a Value);
-
-impl std::fmt::Display for Shown<'_> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{}", self.0)
-    }
-}
-
 fn push_plain(line: &mut String, text: &str) {
     line.extend(text.chars().map(|c| if c.is_control() { ' ' } else { c }));
 }
@@ -153,7 +150,12 @@ fn push_plain(line: &mut String, text: &str) {
 /// By default all that is ours, at the level DEBUG.
 fn targets(filter: Option<&str>) -> Result<Targets, Failure> {
     let ours = |level| {
-        let rooms = ["tooloop", "tooloop_provider", "tooloop_exec", "tooloop_tools"];
+        let rooms = [
+            "tooloop",
+            "tooloop_provider",
+            "tooloop_exec",
+            "tooloop_tools",
+        ];
         Targets::new().with_targets(rooms.map(|room| (room, level)))
     };
     let Some(filter) = filter else {

@@ -140,9 +140,18 @@ impl Exporter {
         };
         self.task.abort();
         let state = self.queue.lock();
-        let lost = state.lost.saturating_add(state.sending).saturating_add(state.spans.len());
+        let lost = state
+            .lost
+            .saturating_add(state.sending)
+            .saturating_add(state.spans.len());
         let why = state.why.clone().or(cut).unwrap_or_default();
         (lost > 0).then(|| format!("{lost} spans were not exported: {why}"))
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }
 

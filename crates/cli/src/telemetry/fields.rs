@@ -17,7 +17,10 @@ impl fmt::Display for Value {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             // Quoted where a reader would lose its end.
-            Self::Text(text) if text.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '"') => {
+            Self::Text(text)
+                if text.is_empty()
+                    || text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '"') =>
+            {
                 write!(formatter, "{text:?}")
             }
             Self::Text(text) => formatter.write_str(text),

@@ -102,7 +102,8 @@ fn redactor(
     let withheld = settings.withhold_environment.iter();
     let withheld = withheld.filter_map(|name| look(name));
     let headers = otel.iter().flat_map(|otel| otel.secrets());
-    Redactor::from_environment(std::env::vars_os()).with(own.into_iter().chain(withheld).chain(headers))
+    Redactor::from_environment(std::env::vars_os())
+        .with(own.into_iter().chain(withheld).chain(headers))
 }
 
 impl Telemetry {

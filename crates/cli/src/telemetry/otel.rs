@@ -44,7 +44,11 @@ pub(super) struct Parent {
 type Look<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Reads them; `None` if nothing is to be exported.
-pub(super) fn read(setting: Option<&str>, look: Look<'_>, warnings: &mut Vec<String>) -> Option<Otel> {
+pub(super) fn read(
+    setting: Option<&str>,
+    look: Look<'_>,
+    warnings: &mut Vec<String>,
+) -> Option<Otel> {
     let url = url(setting, look)?;
     if is_true(look("OTEL_SDK_DISABLED")) {
         return None;

@@ -52,7 +52,10 @@ impl Span {
     pub(super) fn size(&self) -> usize {
         let own = size(&self.attributes);
         let events = self.events.iter().map(|event| size(&event.attributes));
-        events.sum::<usize>().saturating_add(own).saturating_add(512)
+        events
+            .sum::<usize>()
+            .saturating_add(own)
+            .saturating_add(512)
     }
 }
 
@@ -107,7 +110,11 @@ fn json_span(span: &Span) -> Json {
         let count = span.events_left_out.into();
         map.insert("droppedEventsCount".into(), count);
     }
-    let status = if span.failed { json!({ "code": 2 }) } else { json!({}) };
+    let status = if span.failed {
+        json!({ "code": 2 })
+    } else {
+        json!({})
+    };
     map.insert("status".into(), status);
     Json::Object(map)
 }
@@ -129,12 +136,7 @@ fn json_attributes(attributes: &[(&'static str, Value)]) -> Json {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string does not fail.
-        drop(write!(text, "{byte:02x}"));
-        text
-    })
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A request of spans, in protobuf.

@@ -69,7 +69,11 @@ impl Tap {
             if target == CONTENT {
                 return queue.content;
             }
-            let least = if metadata.is_span() { Level::DEBUG } else { Level::INFO };
+            let least = if metadata.is_span() {
+                Level::DEBUG
+            } else {
+                Level::INFO
+            };
             is_ours(target) && *metadata.level() <= least
         };
         self.queue.as_deref().filter(is_exported)
@@ -87,9 +91,16 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Tap {
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        let file = self.file.as_ref().map_or(LevelFilter::OFF, |file| file.most());
+        let file = self
+            .file
+            .as_ref()
+            .map_or(LevelFilter::OFF, |file| file.most());
         let queue = self.queue.as_ref().map_or(LevelFilter::OFF, |queue| {
-            if queue.content { LevelFilter::TRACE } else { LevelFilter::DEBUG }
+            if queue.content {
+                LevelFilter::TRACE
+            } else {
+                LevelFilter::DEBUG
+            }
         });
         Some(file.max(queue))
     }
@@ -105,7 +116,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Tap {
             name: fields
                 .take("otel.name")
                 .unwrap_or_else(|| attributes.metadata().name().to_owned()),
-            is_client: fields.take("otel.kind").is_some_and(|kind| kind == "CLIENT"),
+            is_client: fields
+                .take("otel.kind")
+                .is_some_and(|kind| kind == "CLIENT"),
             failed: false,
             fields,
             clock: Instant::now(),
@@ -169,7 +182,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Tap {
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
-        let Some(span) = context.span(&id) else { return };
+        let Some(span) = context.span(&id) else {
+            return;
+        };
         let Some(open) = span.extensions_mut().remove::<Open>() else {
             return;
         };
@@ -228,7 +243,9 @@ fn export<'a, S: Subscriber + LookupSpan<'a>>(queue: &Queue, span: &SpanRef<'a, 
             },
             id: random(),
         },
-        parent: within.map(|within| within.id).or(remote.map(|remote| remote.span)),
+        parent: within
+            .map(|within| within.id)
+            .or(remote.map(|remote| remote.span)),
         is_parent_remote: remote.is_some(),
         began: SystemTime::now(),
         events: Vec::new(),
@@ -291,7 +308,10 @@ fn random<const N: usize>() -> [u8; N] {
     if filled.is_err() || bytes == [0; N] {
         // No kernel of these years refuses; a name from the clock is better than none.
         let now = nanos(SystemTime::now()).to_le_bytes();
-        bytes.iter_mut().zip(now.iter().cycle()).for_each(|(byte, now)| *byte = *now);
+        bytes
+            .iter_mut()
+            .zip(now.iter().cycle())
+            .for_each(|(byte, now)| *byte = *now);
     }
     bytes
 }

@@ -19,4 +19,5 @@ mod retries;
 mod session;
 mod support;
 mod torture;
+mod traces;
 mod wire;

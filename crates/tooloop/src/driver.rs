@@ -373,7 +373,7 @@ impl Driver {
     fn begin_turn(&mut self, reply: ReportSender, within: &Span) {
         let usage = self.kernel.transcript().usage();
         self.turn = Some(TurnUnderWay::begin(reply, usage));
-        let (provider, model) = (self.provider.name(), &self.kernel.settings().model);
+        let (provider, model) = (self.provider.trace_name(), &self.kernel.settings().model);
         self.trace.turn_begins(within, provider, model);
     }
 
@@ -521,7 +521,7 @@ impl Driver {
                 self.results.sent();
                 let provider = Arc::clone(&self.provider);
                 let price = || provider.info(&request.model).price;
-                let span = (self.trace).model_called(call, &request, provider.name(), price);
+                let span = (self.trace).model_called(call, &request, provider.trace_name(), price);
                 self.model = Some(ModelCall::start(provider, call, *request, span));
             }
             Effect::CancelModel { call } => {

@@ -172,6 +172,8 @@ impl Trace {
 
     fn step_begins(&mut self) {
         self.steps = self.steps.saturating_add(1);
+        // The one before ends first.
+        self.step = Span::none();
         self.step = info_span!(
             parent: &self.turn,
             "step",

@@ -11,6 +11,7 @@
 )]
 
 mod bash;
+mod collector;
 mod files;
 mod headless;
 mod history;

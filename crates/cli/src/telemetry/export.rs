@@ -156,7 +156,7 @@ impl Drop for Exporter {
 }
 
 async fn run(queue: Arc<Queue>, otel: Otel, stop: CancellationToken) {
-    let resource: Vec<(String, String)> = otel
+    let resource: Arc<otlp::Resource> = otel
         .resource
         .iter()
         .map(|(name, value)| (name.clone(), queue.redactor.redact(value).into_owned()))
@@ -180,16 +180,25 @@ async fn run(queue: Arc<Queue>, otel: Otel, stop: CancellationToken) {
 }
 
 /// Sends a batch; again if that may help and the run goes on.
-async fn send(queue: &Queue, otel: &Otel, resource: &otlp::Resource, stop: &CancellationToken) {
+async fn send(
+    queue: &Arc<Queue>,
+    otel: &Otel,
+    resource: &Arc<otlp::Resource>,
+    stop: &CancellationToken,
+) {
     let batch = queue.take();
     let Some(post) = otel.post.as_ref().filter(|_| !batch.is_empty()) else {
         return;
     };
-    let (kind, body) = match otel.protocol {
-        Protocol::Protobuf => ("application/x-protobuf", otlp::protobuf(resource, &batch)),
-        Protocol::Json => ("application/json", otlp::json(resource, &batch)),
+    // What was said may be long: it is worked on where no step waits for it.
+    let written = {
+        let (queue, resource, protocol) = (Arc::clone(queue), Arc::clone(resource), otel.protocol);
+        tokio::task::spawn_blocking(move || write(&queue.redactor, &resource, batch, protocol))
     };
-    drop(batch);
+    let (kind, body) = match written.await {
+        Ok(written) => written,
+        Err(error) => return queue.sent(Some(error.to_string())),
+    };
     let mut attempt = 1;
     let failure = loop {
         match post.send(kind, body.clone(), otel.timeout).await {
@@ -205,4 +214,18 @@ async fn send(queue: &Queue, otel: &Otel, resource: &otlp::Resource, stop: &Canc
         }
     };
     queue.sent(failure);
+}
+
+/// Spans without secrets, as they are sent, and what that is called.
+fn write(
+    redactor: &Redactor,
+    resource: &otlp::Resource,
+    mut spans: Vec<Span>,
+    protocol: Protocol,
+) -> (&'static str, Vec<u8>) {
+    spans.iter_mut().for_each(|span| span.clean(redactor));
+    match protocol {
+        Protocol::Protobuf => ("application/x-protobuf", otlp::protobuf(resource, &spans)),
+        Protocol::Json => ("application/json", otlp::json(resource, &spans)),
+    }
 }

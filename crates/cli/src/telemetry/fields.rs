@@ -1,7 +1,9 @@
 //! The fields of spans and events, kept as values.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use tooloop::provider::Redactor;
 use tracing::field::{Field, Visit};
 
 /// A value of a field.
@@ -27,6 +29,33 @@ impl fmt::Display for Value {
             Self::Integer(number) => write!(formatter, "{number}"),
             Self::Float(number) => write!(formatter, "{number:.6}"),
             Self::Bool(flag) => write!(formatter, "{flag}"),
+        }
+    }
+}
+
+/// Whether a field holds what was said, in JSON.
+pub(super) fn is_content(name: &str) -> bool {
+    [
+        "gen_ai.system_instructions",
+        "gen_ai.input.messages",
+        "gen_ai.output.messages",
+        "gen_ai.tool.call.arguments",
+        "gen_ai.tool.call.result",
+    ]
+    .contains(&name)
+}
+
+/// Takes secrets out of values.
+pub(super) fn clean(redactor: &Redactor, values: &mut [(&'static str, Value)]) {
+    for (name, value) in values {
+        let Value::Text(text) = value else { continue };
+        let clean = if is_content(name) {
+            redactor.redact_json_text(text)
+        } else {
+            redactor.redact(text)
+        };
+        if let Cow::Owned(clean) = clean {
+            *text = clean;
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Spans as OTLP 1 writes them: in protobuf, and in JSON.
 
 use serde_json::{Map, Value as Json, json};
+use tooloop::provider::Redactor;
 
-use super::fields::Value;
+use super::fields::{self, Value};
 
-/// A span that is over, free of secrets.
+/// A span that is over.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Span {
     pub(super) trace: [u8; 16],
@@ -46,6 +47,15 @@ impl Span {
     /// Sampled, and where the parent is.
     const fn flags(&self) -> u32 {
         if self.is_parent_remote { 0x301 } else { 0x101 }
+    }
+
+    /// Takes secrets out.
+    pub(super) fn clean(&mut self, redactor: &Redactor) {
+        self.name = redactor.redact(&self.name).into_owned();
+        fields::clean(redactor, &mut self.attributes);
+        for event in &mut self.events {
+            fields::clean(redactor, &mut event.attributes);
+        }
     }
 
     /// About how much memory it takes.

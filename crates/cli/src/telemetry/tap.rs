@@ -12,7 +12,7 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use super::debug_file::DebugFile;
 use super::export::Queue;
-use super::fields::{Fields, Value};
+use super::fields::{self, Fields, Value};
 use super::otlp;
 
 /// The most events of one span that are exported.
@@ -153,10 +153,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Tap {
         if let Some(file) = self.file(metadata) {
             file.line(metadata.level(), &path(span.as_ref()), &fields);
         }
-        let Some(queue) = self.queue(metadata) else {
+        let Some(span) = span.filter(|_| self.queue(metadata).is_some()) else {
             return;
         };
-        let Some(span) = span else { return };
         let mut extensions = span.extensions_mut();
         let Some(open) = extensions.get_mut::<Open>() else {
             return;
@@ -177,7 +176,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Tap {
         export.events.push(otlp::Event {
             at: nanos(SystemTime::now()),
             name: fields.message,
-            attributes: clean(queue, fields.values),
+            attributes: fields.values,
         });
     }
 
@@ -193,7 +192,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Tap {
             let mut fields = open.fields.clone();
             fields.message = "ends".into();
             if !file.has_content() {
-                fields.values.retain(|(name, _)| !is_content(name));
+                fields.values.retain(|(name, _)| !fields::is_content(name));
             }
             let seconds = Value::Float(open.clock.elapsed().as_secs_f64());
             fields.values.insert(0, ("seconds", seconds));
@@ -214,11 +213,11 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Tap {
             id: export.ids.id,
             parent: export.parent,
             is_parent_remote: export.is_parent_remote,
-            name: queue.redactor.redact(&open.name).into_owned(),
+            name: open.name,
             is_client: open.is_client,
             began: nanos(export.began),
             ended: nanos(export.began.checked_add(took).unwrap_or(export.began)),
-            attributes: clean(queue, open.fields.values),
+            attributes: open.fields.values,
             events: export.events,
             events_left_out: export.events_left_out,
             failed: open.failed,
@@ -251,34 +250,6 @@ fn export<'a, S: Subscriber + LookupSpan<'a>>(queue: &Queue, span: &SpanRef<'a, 
         events: Vec::new(),
         events_left_out: 0,
     }
-}
-
-/// Fields without secrets, to be sent away.
-fn clean(queue: &Queue, mut values: Vec<(&'static str, Value)>) -> Vec<(&'static str, Value)> {
-    for (name, value) in &mut values {
-        let Value::Text(text) = value else { continue };
-        let clean = if is_content(name) {
-            queue.redactor.redact_json_text(text)
-        } else {
-            queue.redactor.redact(text)
-        };
-        if let std::borrow::Cow::Owned(clean) = clean {
-            *text = clean;
-        }
-    }
-    values
-}
-
-/// Whether a field holds what was said.
-fn is_content(name: &str) -> bool {
-    [
-        "gen_ai.system_instructions",
-        "gen_ai.input.messages",
-        "gen_ai.output.messages",
-        "gen_ai.tool.call.arguments",
-        "gen_ai.tool.call.result",
-    ]
-    .contains(&name)
 }
 
 /// The names of a span and those that it is in, outermost first.

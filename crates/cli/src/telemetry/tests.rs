@@ -207,7 +207,7 @@ enum Field<'a> {
 }
 
 /// The messages and strings of a field.
-fn all<'a>(message: &'a [u8], number: u64) -> Vec<&'a [u8]> {
+fn all(message: &[u8], number: u64) -> Vec<&[u8]> {
     let found = fields(message)
         .into_iter()
         .filter(|(field, _)| *field == number);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
@@ -101,6 +101,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         timer: None,
         turn: None,
         trace: Trace::new(id),
+        rewinding: None,
         background: background.clone(),
         results: Arc::new(Results::new(parts.results, outputs)),
         temporary,
@@ -144,6 +145,8 @@ struct Driver {
     timer: Option<(u64, std::pin::Pin<Box<Sleep>>)>,
     turn: Option<TurnUnderWay>,
     trace: Trace,
+    /// Who waits until the conversation is taken back.
+    rewinding: Option<oneshot::Sender<Result<(), SessionError>>>,
     background: Background,
     results: Arc<Results>,
     /// The folder that ends with the session.
@@ -307,6 +310,9 @@ impl Driver {
     async fn step(&mut self, input: Input) -> Result<(), StoreError> {
         let effects = self.kernel.step(input);
         self.perform(effects).await?;
+        if let Some(reply) = self.rewinding.take() {
+            drop(reply.send(Ok(())));
+        }
         if self.kernel.is_idle() {
             // Nothing waited to be told: the turn did not begin.
             self.turn = None;
@@ -363,6 +369,19 @@ impl Driver {
                 escalated_output_tokens,
                 ..self.kernel.settings().clone()
             }))),
+            Command::Rewind { turn, reply } => {
+                let turns = self.kernel.transcript().turns().len();
+                let refused = if self.turn.is_some() {
+                    SessionError::Busy
+                } else if !(1..=turns).contains(&turn) {
+                    SessionError::NoSuchTurn { turn, turns }
+                } else {
+                    self.rewinding = Some(reply);
+                    return Some(Input::Rewind { turn });
+                };
+                drop(reply.send(Err(refused)));
+                None
+            }
             Command::Inspect(reply) => {
                 drop(reply.send(self.kernel.transcript().clone()));
                 None

@@ -12,7 +12,7 @@ mod content;
 
 use std::time::Instant;
 
-use tooloop_kernel::{Continue, During, Entry, Permission, TurnEnd};
+use tooloop_kernel::{Budget, Continue, During, Entry, Permission, TurnEnd};
 use tooloop_model::{
     Message, ModelError, ModelErrorKind, Price, Request, StopReason, StreamEvent, ToolUse, Usage,
 };
@@ -31,6 +31,8 @@ pub(crate) struct Trace {
     session: SessionId,
     turns: u32,
     steps: u32,
+    /// The next model call belongs to the step under way.
+    same_step: bool,
     turn: Span,
     step: Span,
     call: Call,
@@ -79,6 +81,7 @@ impl Trace {
             session,
             turns: 0,
             steps: 0,
+            same_step: false,
             turn: Span::none(),
             step: Span::none(),
             call: Call::none(),
@@ -89,6 +92,7 @@ impl Trace {
     pub(crate) fn turn_begins(&mut self, within: &Span, provider: &str, model: &str) {
         self.turns = self.turns.saturating_add(1);
         self.steps = 0;
+        self.same_step = false;
         self.turn = info_span!(
             parent: within,
             "invoke_agent",
@@ -120,11 +124,14 @@ impl Trace {
         price: impl FnOnce() -> Option<Price>,
     ) -> Span {
         if std::mem::take(&mut self.call.again) {
+            self.same_step = false;
             self.call.span.record("tooloop.call.number", call);
             return self.call.span.clone();
         }
         self.call.end();
-        self.step_begins();
+        if !std::mem::take(&mut self.same_step) {
+            self.step_begins();
+        }
         let span = info_span!(
             parent: &self.step,
             "chat",
@@ -294,7 +301,6 @@ impl Trace {
                 wait_ms,
                 voided,
             } => {
-                self.call.again = true;
                 let (kind, status) = (error.kind.name(), error.status);
                 info!(
                     parent: &self.call.span,
@@ -328,10 +334,9 @@ impl Trace {
             }
             Entry::Discarded { .. } => info!(parent: &self.call.span, "the reply is discarded"),
             Entry::Continue(reason) => {
-                // Failures have said so themselves.
-                if *reason != Continue::Retry {
-                    debug!(parent: &self.step, reason = ?reason, "goes on");
-                }
+                self.call.again = *reason == Continue::Retry;
+                self.same_step = matches!(reason, Continue::Retry | Continue::EscalateOutput);
+                debug!(parent: &self.step, reason = reason.name(), "goes on");
             }
             Entry::TurnEnd(TurnEnd::Interrupted { during }) => {
                 let during = match during {
@@ -340,7 +345,7 @@ impl Trace {
                 };
                 info!(parent: &self.turn, during, "interrupted");
             }
-            Entry::TurnEnd(_) => {}
+            Entry::TurnEnd(_) | Entry::Spent { .. } | Entry::Rewound { .. } => {}
         }
     }
 
@@ -396,7 +401,8 @@ impl Call {
                 self.span.record("gen_ai.response.finish_reasons", reason);
                 record_usage(&self.span, self.usage);
                 if let Some(price) = self.price {
-                    self.span.record("tooloop.cost_usd", price.cost(self.usage));
+                    self.span
+                        .record("tooloop.cost_usd", price.cost(self.usage).as_usd());
                 }
             }
             StreamEvent::BlockStart { .. }
@@ -445,15 +451,23 @@ fn finish_reason(reason: &StopReason) -> &str {
     }
 }
 
+/// As in the records of a headless run.
 const fn end_name(end: &TurnEnd) -> &'static str {
     match end {
         TurnEnd::Completed => "completed",
         TurnEnd::MaxTurns { .. } => "max_turns",
+        TurnEnd::MaxToolCalls { .. } => "max_tool_calls",
+        TurnEnd::Budget(Budget::Tokens { .. }) => "max_tokens",
+        TurnEnd::Budget(Budget::Cost { .. } | Budget::UnknownPrice { .. }) => "max_budget_usd",
+        TurnEnd::Deadline { .. } => "max_time",
         TurnEnd::ContextLimit { .. } => "context_limit",
         TurnEnd::ModelError { .. } => "model_error",
         TurnEnd::OutputLimit => "output_limit",
         TurnEnd::Interrupted { .. } => "interrupted",
         TurnEnd::Refused => "refused",
         TurnEnd::LoopDetected { .. } => "loop_detected",
+        TurnEnd::StructuredOutputFailed { .. } => "structured_output_failed",
+        TurnEnd::HookStopped { .. } => "hook_stopped",
+        TurnEnd::StopHookPrevented { .. } => "stop_hook_prevented",
     }
 }

@@ -203,6 +203,7 @@ async fn headless_session(
         permission_mode: setup.mode.to_string(),
         resumed: setup.open.is_resumed(),
         warnings,
+        limits: setup.limits,
     })
     .await
 }

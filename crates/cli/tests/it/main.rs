@@ -12,6 +12,7 @@
 
 mod bash;
 mod collector;
+mod exits;
 mod files;
 mod headless;
 mod history;

@@ -125,7 +125,7 @@ impl Records {
             Entry::Continue(reason) => {
                 let mut body = json!({ "subtype": "continue", "reason": reason.name() });
                 if let Continue::FallbackModel { model } = reason {
-                    body["model"] = json!(model);
+                    set(&mut body, "model", model.clone());
                 }
                 self.record("system", body)
             }

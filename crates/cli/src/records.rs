@@ -226,6 +226,7 @@ impl Records {
                 .iter()
                 .map(|(model, used)| (model.clone(), usage(*used)))
                 .collect::<Map<_, _>>(),
+            "cache_hit_percent": report.usage.cache_hit_percent(),
             "permission_denials": report.denials.iter().map(denial).collect::<Vec<_>>(),
         });
         if done {

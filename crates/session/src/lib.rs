@@ -9,6 +9,7 @@
 
 #![warn(missing_docs)]
 
+mod blobs;
 mod catalog;
 pub mod conformance;
 mod error;
@@ -17,6 +18,7 @@ mod lock;
 mod record;
 mod store;
 
+pub use blobs::{BlobId, Blobs, NotKept, files_beside, inherited_files};
 pub use catalog::{Catalog, Summary, inherited_outputs, outputs_beside};
 pub use error::StoreError;
 pub use jsonl::{JsonlStore, Opened, read_records};

@@ -34,6 +34,7 @@
 
 mod agent;
 mod approval;
+mod checkpoints;
 mod driver;
 mod error;
 mod event;

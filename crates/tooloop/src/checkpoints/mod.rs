@@ -1,0 +1,187 @@
+//! Old contents of what the calls of a session change, so that it can be restored.
+//!
+//! Before a call with effects runs, what it names is kept; before one that may change anything, the
+//! workspace is looked at, and again after it. Nothing is done for calls that only read, and
+//! nothing before the first call with effects. What is kept lies beside the session's journal:
+//! contents under their hashes, and a record of changes ([`manifest`]).
+//!
+//! It must not know: what a turn is made of, or who asks for a rewind.
+
+mod git;
+mod keeper;
+mod manifest;
+mod place;
+mod rewind;
+mod state;
+mod store;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod walk;
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tooloop_policy::{Access, Touch};
+use tooloop_tool::Background;
+
+use keeper::Keeper;
+pub(crate) use keeper::{Place, Touched};
+pub(crate) use rewind::{Back, How};
+pub use rewind::FilesRewound;
+use tree::{Bounds, Refusal};
+
+use crate::Event;
+use crate::event::Broadcast;
+
+/// The most bytes of old contents that a session keeps.
+pub(crate) const CAP: u64 = 512 << 20;
+
+/// Keeps the old contents of one session. Clones are one.
+#[derive(Debug, Clone)]
+pub(crate) struct Checkpoints(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    keeper: Mutex<Keeper>,
+    /// What goes on after a call has answered.
+    pending: Mutex<Option<JoinHandle<()>>>,
+    turn: AtomicU32,
+    /// Nobody wants to know any more.
+    is_over: AtomicBool,
+    events: Arc<Broadcast>,
+    background: Background,
+}
+
+impl Shared {
+    fn keeper(&self) -> MutexGuard<'_, Keeper> {
+        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_work(&self) -> bool {
+        !self.background.under_way().is_empty()
+    }
+
+    fn tell(&self, keeper: &mut Keeper) {
+        if let Some(words) = keeper.store.take_trouble() {
+            self.events.send(&Event::Warning(words));
+        }
+    }
+}
+
+impl Checkpoints {
+    pub(crate) fn new(place: Place, events: Arc<Broadcast>, background: Background) -> Self {
+        Self(Arc::new(Shared {
+            keeper: Mutex::new(Keeper::new(place, Bounds::default())),
+            pending: Mutex::default(),
+            turn: AtomicU32::new(0),
+            is_over: AtomicBool::new(false),
+            events,
+            background,
+        }))
+    }
+
+    /// A turn begins. Until the first call with effects this costs nothing.
+    pub(crate) fn turn_begins(&self, turn: u32) {
+        self.0.turn.store(turn, Ordering::Relaxed);
+    }
+
+    /// A call is about to run. Returns false if it was cancelled meanwhile.
+    pub(crate) async fn before(
+        &self,
+        call: String,
+        touched: Touched,
+        cancellation: &CancellationToken,
+    ) -> bool {
+        self.settle().await;
+        let shared = Arc::clone(&self.0);
+        let cancelled = cancellation.clone();
+        let kept = tokio::task::spawn_blocking(move || {
+            let quit = || cancelled.is_cancelled();
+            let turn = shared.turn.load(Ordering::Relaxed);
+            let mut keeper = shared.keeper();
+            let kept = keeper.before(turn, &call, &touched, shared.has_work(), &quit);
+            shared.tell(&mut keeper);
+            kept != Err(Refusal::Cancelled)
+        });
+        // A fault of ours must not keep the call from running; what it changes is found by the next.
+        kept.await.unwrap_or(true)
+    }
+
+    /// The call has run. Returns at once; the next call waits for what goes on.
+    pub(crate) fn after(&self) {
+        let shared = Arc::clone(&self.0);
+        let task = tokio::task::spawn_blocking(move || {
+            let quit = || shared.is_over.load(Ordering::Relaxed);
+            let mut keeper = shared.keeper();
+            keeper.after(shared.has_work(), &quit);
+            shared.tell(&mut keeper);
+        });
+        *self.pending() = Some(task);
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.0.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn settle(&self) {
+        let pending = self.pending().take();
+        if let Some(task) = pending {
+            drop(task.await);
+        }
+    }
+
+    /// Waits for what goes on, and takes note of what background work has done.
+    pub(crate) async fn close(&self) {
+        self.settle().await;
+        let shared = Arc::clone(&self.0);
+        let closed = tokio::task::spawn_blocking(move || {
+            let quit = || shared.is_over.load(Ordering::Relaxed);
+            shared.keeper().catch_work(false, &quit);
+        });
+        drop(closed.await);
+    }
+
+    /// Restores files, or says what would be restored.
+    pub(crate) async fn rewind(
+        &self,
+        back: Back,
+        turns: u32,
+        how: How,
+    ) -> io::Result<FilesRewound> {
+        self.settle().await;
+        let shared = Arc::clone(&self.0);
+        let rewound = tokio::task::spawn_blocking(move || {
+            let quit = || shared.is_over.load(Ordering::Relaxed);
+            let mut keeper = shared.keeper();
+            let rewound = keeper.rewind(back, turns, how, shared.has_work(), &quit);
+            shared.tell(&mut keeper);
+            rewound
+        });
+        rewound.await.unwrap_or_else(|error| Err(io::Error::other(error)))
+    }
+}
+
+/// What a call may change, if it has effects.
+pub(crate) fn touched(access: &Access, workspace: &Path) -> Option<Touched> {
+    if !access.effect.reaches_outside() {
+        return None;
+    }
+    let mut files = Vec::new();
+    for touch in &access.touches {
+        match touch {
+            Touch::Write(path) => files.push(workspace.join(path)),
+            Touch::Read(_) | Touch::Host(_) => {}
+            Touch::Command(_) | Touch::Input(_) => return Some(Touched::Anything),
+        }
+    }
+    Some(if files.is_empty() {
+        Touched::Anything
+    } else {
+        Touched::Files(files)
+    })
+}

@@ -274,6 +274,8 @@ fn tell(event: Event) -> String {
             | Entry::Permission { .. }
             | Entry::Discarded { .. }
             | Entry::Continue(_)
+            | Entry::Spent { .. }
+            | Entry::Rewound { .. }
             | Entry::TurnEnd(_) => return String::new(),
         },
         Event::Warning(words) | Event::Noticed(words) => format!("({words})\n"),

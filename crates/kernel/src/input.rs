@@ -62,6 +62,12 @@ pub enum Input {
     Wake,
     /// The turn is to end now.
     Interrupt,
+    /// The conversation is to be taken back to before this turn, counted from 1. Nothing happens
+    /// while a turn is under way, or if there is no such turn.
+    Rewind {
+        /// The first turn that is to go.
+        turn: usize,
+    },
     /// The session was read back: what a dead process left open is closed.
     Resumed,
     /// Other settings, in force from the next model call on.

@@ -47,7 +47,7 @@ pub use entry::{Entry, Permission};
 pub use gate::{Gate, Judgement, Verdict};
 pub use input::{Answer, Delivery, Input};
 pub use machine::Kernel;
-pub use reason::{Continue, During, TurnEnd};
+pub use reason::{Budget, Continue, During, TurnEnd};
 pub use retry::{Retry, RetryPolicy};
 pub use settings::Settings;
 pub use transcript::{OpenCall, Transcript};

@@ -168,6 +168,11 @@ impl Kernel {
                 }
             }
             Input::Interrupt => self.interrupt(out),
+            Input::Rewind { turn } => {
+                if self.is_idle() && (1..=self.transcript.turns().len()).contains(&turn) {
+                    self.record(Entry::Rewound { turn }, Sync::Soon, out);
+                }
+            }
             Input::Resumed => self.resumed(out),
             Input::Configure(settings) => self.settings = *settings,
         }
@@ -296,8 +301,19 @@ impl Kernel {
                 ToolResult::error(call.id.clone(), words)
             })
             .collect();
+        let during = if self.transcript.open_calls().is_empty() {
+            During::Model
+        } else {
+            During::Tools
+        };
         for result in unanswered {
             self.record(Entry::CallFinished(result), Sync::Soon, out);
+        }
+        // The turn that the dead process was in has no end on record.
+        let under_way = self.transcript.newest_end().is_none();
+        if under_way && !self.transcript.messages().is_empty() {
+            let end = TurnEnd::Interrupted { during };
+            self.record(Entry::TurnEnd(end), Sync::Soon, out);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tooloop_model::{Content, HistoryMessage, Message, ToolResult, ToolUseId, Usage};
+use tooloop_model::{Content, HistoryMessage, Message, Money, ToolResult, ToolUseId, Usage};
 
 use crate::{Entry, TurnEnd};
 
@@ -20,7 +20,10 @@ pub struct Transcript {
     ids: BTreeSet<ToolUseId>,
     usage: Usage,
     newest_usage: Usage,
+    spent: Money,
     newest_end: Option<TurnEnd>,
+    /// How many messages there were before each turn.
+    turns: Vec<usize>,
 }
 
 /// A call of the newest message that has no place in the history yet.
@@ -48,6 +51,8 @@ impl Transcript {
             Entry::CallFinished(result) => self.answer(result),
             Entry::Discarded { usage } => self.usage.add(*usage),
             Entry::TurnEnd(end) => self.newest_end = Some(end.clone()),
+            Entry::Spent { cost } => self.spent = self.spent.saturating_add(*cost),
+            Entry::Rewound { turn } => self.rewind(*turn),
             Entry::Permission { .. } | Entry::Retry { .. } | Entry::Continue(_) => {}
         }
     }
@@ -76,10 +81,23 @@ impl Transcript {
         self.ids.len()
     }
 
+    /// For each turn of the conversation, how many messages there were before it: the first message
+    /// of turn number `n`, counted from 1, is `messages()[turns()[n - 1]]`.
+    #[must_use]
+    pub fn turns(&self) -> &[usize] {
+        &self.turns
+    }
+
     /// What all replies used.
     #[must_use]
     pub const fn usage(&self) -> Usage {
         self.usage
+    }
+
+    /// What all replies cost, as far as their price was known.
+    #[must_use]
+    pub const fn spent(&self) -> Money {
+        self.spent
     }
 
     /// What the newest reply used: its input is what the conversation comes to.
@@ -97,12 +115,14 @@ impl Transcript {
     fn say(&mut self, message: &Arc<HistoryMessage>) {
         match message.message() {
             Message::User(content) => {
-                self.newest_end = None;
                 self.close(
                     "not answered: the record of this call is incomplete, its outcome is unknown",
                 );
                 if content.iter().all(Content::is_blank) {
                     return;
+                }
+                if self.newest_end.take().is_some() || self.turns.is_empty() {
+                    self.turns.push(self.messages.len());
                 }
             }
             Message::Assistant(reply) => {
@@ -157,6 +177,18 @@ impl Transcript {
         if self.open.iter().all(|call| call.result.is_some()) {
             self.pair("");
         }
+    }
+
+    fn rewind(&mut self, turn: usize) {
+        let before = turn.checked_sub(1);
+        let Some(messages) = before.and_then(|at| self.turns.get(at).copied()) else {
+            return;
+        };
+        self.open.clear();
+        self.messages.truncate(messages);
+        self.turns.truncate(turn.saturating_sub(1));
+        // What the next message begins is a turn.
+        self.newest_end = self.newest_end.take().or(Some(TurnEnd::Completed));
     }
 
     fn close(&mut self, words: &str) {

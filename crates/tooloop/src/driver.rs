@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
@@ -98,6 +98,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         asked: HashMap::new(),
         timer: None,
         turn: None,
+        rewinding: None,
         background: background.clone(),
         results: Arc::new(Results::new(parts.results, outputs)),
         temporary,
@@ -140,6 +141,8 @@ struct Driver {
     asked: HashMap<u64, ToolUse>,
     timer: Option<(u64, std::pin::Pin<Box<Sleep>>)>,
     turn: Option<TurnUnderWay>,
+    /// Who waits until the conversation is taken back.
+    rewinding: Option<oneshot::Sender<Result<(), SessionError>>>,
     background: Background,
     results: Arc<Results>,
     /// The folder that ends with the session.
@@ -302,6 +305,9 @@ impl Driver {
     async fn step(&mut self, input: Input) -> Result<(), StoreError> {
         let effects = self.kernel.step(input);
         self.perform(effects).await?;
+        if let Some(reply) = self.rewinding.take() {
+            drop(reply.send(Ok(())));
+        }
         if self.kernel.is_idle() {
             // Nothing waited to be told: the turn did not begin.
             self.turn = None;
@@ -355,6 +361,19 @@ impl Driver {
                 escalated_output_tokens,
                 ..self.kernel.settings().clone()
             }))),
+            Command::Rewind { turn, reply } => {
+                let turns = self.kernel.transcript().turns().len();
+                let refused = if self.turn.is_some() {
+                    SessionError::Busy
+                } else if !(1..=turns).contains(&turn) {
+                    SessionError::NoSuchTurn { turn, turns }
+                } else {
+                    self.rewinding = Some(reply);
+                    return Some(Input::Rewind { turn });
+                };
+                drop(reply.send(Err(refused)));
+                None
+            }
             Command::Inspect(reply) => {
                 drop(reply.send(self.kernel.transcript().clone()));
                 None

@@ -66,11 +66,11 @@ pub use session::Session;
 /// Child processes.
 pub use tooloop_exec as exec;
 pub use tooloop_kernel::{
-    Continue, During, Entry, Permission, RetryPolicy, Settings, Transcript, TurnEnd,
+    Budget, Continue, During, Entry, Permission, RetryPolicy, Settings, Transcript, TurnEnd,
 };
 pub use tooloop_model::{
     AssistantMessage, BlockStart, Content, ContentBlock, Document, HistoryMessage, Image, Message,
-    ModelError, ModelErrorKind, ModelInfo, Price, StopReason, StreamEvent, ToolDefinition,
+    ModelError, ModelErrorKind, ModelInfo, Money, Price, StopReason, StreamEvent, ToolDefinition,
     ToolInput, ToolResult, ToolUse, ToolUseId, Usage,
 };
 pub use tooloop_policy::{Access, AccessEffect, Decision, Mode, Policy, Rule, Touch};

@@ -52,6 +52,10 @@ pub(crate) enum Command {
         max_output_tokens: Option<u64>,
         escalated_output_tokens: Option<u64>,
     },
+    Rewind {
+        turn: usize,
+        reply: oneshot::Sender<Result<(), SessionError>>,
+    },
     Inspect(oneshot::Sender<Transcript>),
 }
 
@@ -192,6 +196,18 @@ impl Session {
             escalated_output_tokens,
         })
         .await
+    }
+
+    /// Takes the conversation back to before a turn, counted from 1: what was said in it and after it
+    /// is no part of it any more. It stays in the journal, and what it cost stays spent. Files are
+    /// left as they are.
+    ///
+    /// # Errors
+    /// If a turn is under way, there is no such turn, or the journal fails.
+    pub async fn rewind(&self, turn: usize) -> Result<(), SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(Command::Rewind { turn, reply }).await?;
+        answer.await.map_err(|_| SessionError::Closed)?
     }
 
     /// What the session has come to.

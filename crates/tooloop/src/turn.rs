@@ -97,6 +97,10 @@ impl TurnUnderWay {
                 Continue::NextStep
                 | Continue::Steered
                 | Continue::FollowUp
+                | Continue::FallbackModel { .. }
+                | Continue::PauseTurn
+                | Continue::SchemaRetry
+                | Continue::StopHookBlocked
                 | Continue::Reminder => {}
             },
             Entry::Permission {
@@ -106,6 +110,8 @@ impl TurnUnderWay {
             | Entry::CallStarted { .. }
             | Entry::Retry { .. }
             | Entry::Discarded { .. }
+            | Entry::Spent { .. }
+            | Entry::Rewound { .. }
             | Entry::TurnEnd(_) => {}
         }
     }
@@ -123,7 +129,7 @@ impl TurnUnderWay {
             text: self.text,
             steps: self.steps,
             usage,
-            cost_usd: price.map(|price| price.cost(usage)),
+            cost_usd: price.map(|price| price.cost(usage).as_usd()),
             duration: self.begun.elapsed(),
             model_duration: self.model_time,
             denials: self.denials,

@@ -156,7 +156,7 @@ impl World {
             Action::Configure(knobs) => self.configure(&knobs),
             Action::Stale { kind, pick } => self.stale(kind, pick),
             Action::Resumed => {
-                if self.now.in_turn || self.folded.open_calls().is_empty() {
+                if self.now.in_turn || !self.has_loose_ends() {
                     self.stale(Stale::Resumed, 0);
                 } else {
                     self.resume();
@@ -355,7 +355,7 @@ impl World {
             }
             Stale::Interrupt if now.in_turn => return,
             Stale::Interrupt => Input::Interrupt,
-            Stale::Resumed if !now.in_turn && !self.folded.open_calls().is_empty() => return,
+            Stale::Resumed if !now.in_turn && self.has_loose_ends() => return,
             Stale::Resumed => Input::Resumed,
             Stale::BlankPrompt => Input::User {
                 content: vec![Content::Text(" \n".into())],
@@ -391,10 +391,17 @@ impl World {
         }
     }
 
+    /// Whether a dead process left something to close.
+    fn has_loose_ends(&self) -> bool {
+        !self.folded.open_calls().is_empty()
+            || (self.folded.newest_end().is_none() && !self.folded.messages().is_empty())
+    }
+
     fn resume(&mut self) {
         let open: Vec<_> = self.folded.open_calls().to_vec();
         self.tell(Input::Resumed);
         assert_eq!(self.folded.open_calls(), []);
+        assert!(!self.has_loose_ends());
         for call in open.iter().filter(|call| call.result.is_none()) {
             let messages = self.folded.messages().last();
             let Some(Message::ToolResults(results)) = messages.map(|last| last.message()) else {

@@ -1,6 +1,6 @@
 //! Effects as text, one line each.
 
-use tooloop_kernel::{Continue, During, Effect, Entry, Permission, Sync, TurnEnd};
+use tooloop_kernel::{Budget, Continue, During, Effect, Entry, Permission, Sync, TurnEnd};
 use tooloop_model::{
     AssistantMessage, BlockStart, Content, ContentBlock, Message, Request, StreamEvent, ToolUse,
 };
@@ -110,6 +110,8 @@ fn entry(entry: &Entry) -> String {
         Entry::Discarded { usage } => {
             format!("paid {} + {}", usage.input_tokens, usage.output_tokens)
         }
+        Entry::Spent { cost } => format!("spent {cost}"),
+        Entry::Rewound { turn } => format!("rewound to before turn {turn}"),
         Entry::Continue(reason) => format!("go on: {}", self::reason(reason)),
         Entry::TurnEnd(end) => format!("end: {}", self::end(end)),
     }
@@ -199,6 +201,20 @@ fn end(end: &TurnEnd) -> String {
         },
         TurnEnd::Refused => "refused".into(),
         TurnEnd::LoopDetected { times } => format!("loop detected {times}"),
+        TurnEnd::MaxToolCalls { limit } => format!("max tool calls {limit}"),
+        TurnEnd::Budget(Budget::Tokens { limit, spent, next }) => {
+            format!("budget: {spent} + {next} of {limit} tokens")
+        }
+        TurnEnd::Budget(Budget::Cost { limit, spent, next }) => {
+            format!("budget: {spent} + {next} of {limit}")
+        }
+        TurnEnd::Budget(Budget::UnknownPrice { model }) => format!("budget: price of {model}"),
+        TurnEnd::Deadline { limit_ms } => format!("deadline {limit_ms} ms"),
+        TurnEnd::StructuredOutputFailed { tries, problem } => {
+            format!("structured output failed after {tries}: {problem}")
+        }
+        TurnEnd::HookStopped { reason } => format!("hook stopped: {reason}"),
+        TurnEnd::StopHookPrevented { reason } => format!("stop hook prevented: {reason}"),
     }
 }
 
@@ -210,6 +226,10 @@ fn reason(reason: &Continue) -> &'static str {
         Continue::ContinueOutput => "continue output",
         Continue::Steered => "steered",
         Continue::FollowUp => "follow up",
+        Continue::FallbackModel { .. } => "fallback model",
+        Continue::PauseTurn => "pause turn",
+        Continue::SchemaRetry => "schema retry",
+        Continue::StopHookBlocked => "stop hook blocked",
         Continue::Reminder => "reminder",
     }
 }

@@ -17,7 +17,7 @@
 //! > fail N KIND [at SECONDS] [after SECONDS] [chance NUMBER]
 //! > done RUN TEXT     > failed RUN TEXT     > same RUN FINGERPRINT TEXT
 //! > allow ASK [RULE]  > deny ASK REASON
-//! > timer N    > interrupt    > resumed
+//! > timer N    > interrupt    > resumed    > rewind TURN
 //! > crash [LOST]                        a new kernel from the journal but for the newest LOST
 //! ```
 //!
@@ -111,6 +111,7 @@ impl Stage {
                 timer: number(rest),
             }],
             "interrupt" => vec![Input::Interrupt],
+            "rewind" => vec![Input::Rewind { turn: number(rest) }],
             "resumed" => vec![Input::Resumed],
             other => panic!("no such input: {other}"),
         };

@@ -127,6 +127,8 @@ impl World {
             Entry::Retry { .. }
             | Entry::Discarded { .. }
             | Entry::Continue(_)
+            | Entry::Spent { .. }
+            | Entry::Rewound { .. }
             | Entry::TurnEnd(_) => {}
         }
         self.journal.push(entry.clone());
@@ -258,6 +260,8 @@ impl Record {
             | Entry::Retry { .. }
             | Entry::Discarded { .. }
             | Entry::Continue(_)
+            | Entry::Spent { .. }
+            | Entry::Rewound { .. }
             | Entry::TurnEnd(_) => {}
         }
     }

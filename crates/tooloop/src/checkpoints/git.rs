@@ -266,7 +266,10 @@ pub(super) fn contents(
         });
         if let Err(error) = outcome {
             for missing in given..ids.len() {
-                take(place + missing, Err(format!("git does not give it: {error}")));
+                take(
+                    place + missing,
+                    Err(format!("git does not give it: {error}")),
+                );
             }
         }
         place += ids.len();

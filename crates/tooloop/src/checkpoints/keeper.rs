@@ -147,7 +147,11 @@ impl Keeper {
                 ));
             }
             self.is_loaded = true;
-            if self.history.open().is_some_and(|open| open.by == By::Command) {
+            if self
+                .history
+                .open()
+                .is_some_and(|open| open.by == By::Command)
+            {
                 self.watch = self.saved();
             }
         }
@@ -166,17 +170,17 @@ impl Keeper {
         };
         let changes = self.place.folder.join(manifest::NAME);
         let read = manifest::read(&changes, at, |line, _| match line {
-            Line::Seen { files } => {
+            Line::Seen { files } | Line::Begun(Begun { files, .. }) => {
                 for file in &files {
-                    tree.note(file.path.path(), &file.state);
+                    tree.set(file.path.path(), &file.state);
                 }
             }
             Line::Changed(changed) => {
                 for file in &changed.files {
-                    tree.note(file.path.path(), &file.after);
+                    tree.set(file.path.path(), &file.after);
                 }
             }
-            Line::Begun(_) | Line::Cut { .. } | Line::Unwatched { .. } => {}
+            Line::Cut { .. } | Line::Unwatched { .. } => {}
         });
         match read {
             Ok(()) => Watch::On(Box::new(tree)),
@@ -341,11 +345,6 @@ impl Keeper {
                 continue;
             }
             let state = self.look(&shown, Want::Content(MOST_FILE));
-            // Behind a link it is another file, which is named too.
-            let is_behind = matches!(&state, State::Unknown { .. });
-            if is_behind && self.locate(&shown).is_some() {
-                continue;
-            }
             let path = PathText(shown);
             files.push(Found { path, state });
         }

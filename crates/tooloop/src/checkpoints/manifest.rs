@@ -68,6 +68,7 @@ pub(super) struct Found {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Changed {
+    /// The turn in which it was, or the newest one at the time of a rewind.
     pub(super) turn: u32,
     pub(super) by: By,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -103,6 +104,11 @@ impl History {
             Line::Changed(changed) => {
                 if changed.by == By::Rewind {
                     self.newest_rewind = Some(self.changes.len());
+                    // Turns without changes began before it.
+                    self.catch_up(changed.turn);
+                    self.starts
+                        .entry(changed.turn)
+                        .or_insert(self.changes.len());
                 } else if !changed.files.is_empty() {
                     self.begin(changed.turn);
                 }
@@ -118,8 +124,13 @@ impl History {
             }
             Line::Unwatched { turn, why } => {
                 self.begin(*turn);
-                self.unwatched.push((self.changes.len(), *turn, why.clone()));
-                if self.open.as_ref().is_some_and(|open| open.by == By::Command) {
+                self.unwatched
+                    .push((self.changes.len(), *turn, why.clone()));
+                if self
+                    .open
+                    .as_ref()
+                    .is_some_and(|open| open.by == By::Command)
+                {
                     self.open = None;
                 }
             }
@@ -368,7 +379,7 @@ mod tests {
         // Until another turn begins, the old one can be asked for.
         assert_eq!(history(&lines).start_of(2), 1);
         assert_eq!(history(&lines).start_of(3), 2);
-        lines.push(changed(2, By::Rewind, &["a"]));
+        lines.push(changed(1, By::Rewind, &["a"]));
         assert_eq!(history(&lines).start_of(2), 1);
         assert_eq!(history(&lines).newest_rewind(), Some(3));
         let mut without_changes = history(&lines);

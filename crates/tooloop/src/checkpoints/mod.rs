@@ -31,8 +31,8 @@ use tooloop_tool::Background;
 
 use keeper::Keeper;
 pub(crate) use keeper::{Place, Touched};
-pub(crate) use rewind::{Back, How};
 pub use rewind::FilesRewound;
+pub(crate) use rewind::{Back, How};
 use tree::{Bounds, Refusal};
 
 use crate::Event;
@@ -125,7 +125,10 @@ impl Checkpoints {
     }
 
     fn pending(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
-        self.0.pending.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0
+            .pending
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn settle(&self) {
@@ -162,7 +165,9 @@ impl Checkpoints {
             shared.tell(&mut keeper);
             rewound
         });
-        rewound.await.unwrap_or_else(|error| Err(io::Error::other(error)))
+        rewound
+            .await
+            .unwrap_or_else(|error| Err(io::Error::other(error)))
     }
 }
 

@@ -73,11 +73,8 @@ impl Root {
     /// Opens a plain file. Never waits: what became a pipe meanwhile is opened and closed.
     pub(super) fn file(&self, below: &Path) -> io::Result<File> {
         let place = self.place(below)?;
-        let flags = OFlags::RDONLY
-            | OFlags::NOFOLLOW
-            | OFlags::NONBLOCK
-            | OFlags::NOCTTY
-            | OFlags::CLOEXEC;
+        let flags =
+            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(openat(&place.folder, place.name, flags, Mode::empty())?);
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(
@@ -103,11 +100,8 @@ impl Root {
     pub(super) fn write(&self, below: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
         let place = self.place(below)?;
         place.replace(|name| {
-            let flags = OFlags::CREATE
-                | OFlags::EXCL
-                | OFlags::WRONLY
-                | OFlags::CLOEXEC
-                | OFlags::NOFOLLOW;
+            let flags =
+                OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
             let file = openat(&place.folder, name, flags, Mode::from_raw_mode(0o600))?;
             Ok(Box::new(move || {
                 let mut file = File::from(file);
@@ -164,9 +158,8 @@ impl Place<'_> {
                 Err(Errno::EXIST) => continue,
                 Err(error) => return Err(error.into()),
             };
-            let moved = fill().and_then(|()| {
-                Ok(renameat(&self.folder, &*name, &self.folder, self.name)?)
-            });
+            let moved =
+                fill().and_then(|()| Ok(renameat(&self.folder, &*name, &self.folder, self.name)?));
             if moved.is_err() {
                 drop(unlinkat(&self.folder, &*name, AtFlags::empty()));
             }
@@ -207,7 +200,8 @@ mod tests {
         let mode = fs::metadata(inside.join("real/f")).unwrap().permissions();
         assert_eq!(mode.mode() & 0o7777, 0o640);
         assert_eq!(fs::read(outside.join("f")).unwrap(), b"theirs");
-        root.write_link(Path::new("real/f"), OsStr::new("gone")).unwrap();
+        root.write_link(Path::new("real/f"), OsStr::new("gone"))
+            .unwrap();
         assert_eq!(root.link(Path::new("real/f")).unwrap(), b"gone");
         assert_eq!(fs::read_dir(inside.join("real")).unwrap().count(), 1);
     }

@@ -86,12 +86,9 @@ impl Keeper {
         self.load(quit).map_err(cancelled)?;
         self.history.catch_up(turns);
         self.catch_work(has_work, quit);
-        let (start, turn) = match back {
-            Back::Turn(turn) => (self.history.start_of(turn), turn),
-            Back::Rewind => (
-                self.history.newest_rewind().unwrap_or(self.history.len()),
-                turns,
-            ),
+        let start = match back {
+            Back::Turn(turn) => self.history.start_of(turn),
+            Back::Rewind => self.history.newest_rewind().unwrap_or(self.history.len()),
         };
         let mut report = FilesRewound::default();
         for (turn, why) in self.history.unwatched(start) {
@@ -105,7 +102,7 @@ impl Keeper {
                 report.count(step.path.path(), &step.target);
             }
         } else if !steps.is_empty() {
-            self.carry_out(turn, steps, &mut report)?;
+            self.carry_out(turns, steps, &mut report)?;
         }
         report.sort();
         Ok(report)
@@ -127,8 +124,8 @@ impl Keeper {
                 report.lost.push((shown, why.clone()));
                 continue;
             }
-            let is_ours = course.is_unbroken
-                && self.is_same(path.path(), &course.expected, &current);
+            let is_ours =
+                course.is_unbroken && self.is_same(path.path(), &course.expected, &current);
             if !is_ours {
                 report.changed_by_others.push(shown.clone());
                 if !force {
@@ -138,9 +135,9 @@ impl Keeper {
             let why = match &course.target {
                 State::Unkept { why, .. } => Some(why.clone()),
                 State::Special => Some("it was a pipe, a socket or a device".into()),
-                State::File { blob, .. } if !self.store.blobs.holds(*blob) => Some(
-                    "its old content is not kept, or was let go of to make room".to_owned(),
-                ),
+                State::File { blob, .. } if !self.store.blobs.holds(*blob) => {
+                    Some("its old content is not kept, or was let go of to make room".to_owned())
+                }
                 State::Absent
                 | State::Folder { .. }
                 | State::File { .. }
@@ -199,7 +196,7 @@ impl Keeper {
 
     fn carry_out(
         &mut self,
-        turn: u32,
+        turns: u32,
         steps: Vec<Step>,
         report: &mut FilesRewound,
     ) -> io::Result<()> {
@@ -218,7 +215,7 @@ impl Keeper {
             state: step.current.clone(),
         };
         self.must_append(Line::Begun(Begun {
-            turn,
+            turn: turns,
             call: "rewind".into(),
             by: By::Rewind,
             files: ready.iter().map(found).collect(),
@@ -241,7 +238,7 @@ impl Keeper {
             }
         }
         self.append(&[Line::Changed(Changed {
-            turn,
+            turn: turns,
             by: By::Rewind,
             files,
         })]);

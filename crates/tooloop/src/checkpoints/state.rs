@@ -65,9 +65,8 @@ pub(super) struct Stamp {
 
 impl Stamp {
     pub(super) fn of(metadata: &Metadata) -> Self {
-        let nanoseconds = |seconds: i64, rest: i64| {
-            seconds.saturating_mul(1_000_000_000).saturating_add(rest)
-        };
+        let nanoseconds =
+            |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
         Self {
             mode: metadata.mode(),
             size: metadata.len(),
@@ -147,7 +146,10 @@ pub(super) fn why(error: &NotKept) -> String {
     match error {
         NotKept::TooLarge { most } => format!("larger than {} MiB", most >> 20),
         NotKept::Full { cap } => {
-            format!("{} MiB of old contents are kept already, which is the most", cap >> 20)
+            format!(
+                "{} MiB of old contents are kept already, which is the most",
+                cap >> 20
+            )
         }
         NotKept::Unreadable(error) => format!("not readable: {error}"),
         NotKept::Unwritable(error) => format!("its old content could not be kept: {error}"),
@@ -205,7 +207,8 @@ impl<'de> Deserialize<'de> for PathText {
                     u8::from_str_radix(pair, 16).ok()
                 };
                 let bytes: Option<Vec<u8>> = digits.map(byte).collect();
-                let bytes = bytes.ok_or_else(|| serde::de::Error::custom("no hexadecimal bytes"))?;
+                let bytes =
+                    bytes.ok_or_else(|| serde::de::Error::custom("no hexadecimal bytes"))?;
                 Ok(Self(PathBuf::from(OsStr::from_bytes(&bytes))))
             }
         }
@@ -221,7 +224,11 @@ mod tests {
         for bytes in [b"a/b.txt".as_slice(), "ä \n\"".as_bytes(), b"a\xff/\x80"] {
             let path = PathText(PathBuf::from(OsStr::from_bytes(bytes)));
             let json = serde_json::to_string(&path).unwrap();
-            assert_eq!(serde_json::from_str::<PathText>(&json).unwrap(), path, "{json}");
+            assert_eq!(
+                serde_json::from_str::<PathText>(&json).unwrap(),
+                path,
+                "{json}"
+            );
         }
     }
 }

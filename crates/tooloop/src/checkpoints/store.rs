@@ -60,10 +60,16 @@ impl Store {
                 let stamp = Stamp::of(&metadata);
                 self.state(root, below, &Kind::of(&metadata), stamp, want)
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => State::Absent,
-            Err(error) => State::Unknown {
-                why: error.to_string(),
-            },
+            // What lies behind a link lies elsewhere.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                State::Absent
+            }
+            Err(error) => unknown(&error),
         }
     }
 

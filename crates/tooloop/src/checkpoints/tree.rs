@@ -71,6 +71,8 @@ pub(super) struct Tree {
     known: HashMap<PathBuf, Entry>,
     /// When the newest look began.
     looked: i64,
+    /// Folders whose stamp is newer than that.
+    noted: Vec<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,7 +124,10 @@ impl Tree {
             is_cancelled(quit)?;
             kept = kept.saturating_add(stamp.size);
             let why = if kept > bounds.first {
-                Some(format!("there are more than {} MiB of files", bounds.first >> 20))
+                Some(format!(
+                    "there are more than {} MiB of files",
+                    bounds.first >> 20
+                ))
             } else if Instant::now() > until {
                 Some("there was no time to keep it".to_owned())
             } else {
@@ -148,6 +153,7 @@ impl Tree {
             bounds,
             known: HashMap::new(),
             looked: 0,
+            noted: Vec::new(),
         })
     }
 
@@ -205,6 +211,11 @@ impl Tree {
             }
             self.insert(path, stamp, Content::Is(state));
         }
+        for folder in std::mem::take(&mut self.noted) {
+            if let Some(entry) = self.known.get_mut(&folder) {
+                entry.is_fresh = entry.stamp.is_fresh_at(moment);
+            }
+        }
         Ok(changes.settle(&self.base, store))
     }
 
@@ -239,9 +250,7 @@ impl Tree {
         let mut shares = known.chunks(share);
         let first = shares.next().unwrap_or_default();
         let differences = std::thread::scope(|scope| {
-            let others: Vec<_> = shares
-                .map(|share| scope.spawn(|| look(share)))
-                .collect();
+            let others: Vec<_> = shares.map(|share| scope.spawn(|| look(share))).collect();
             let mut differences = look(first);
             for other in others {
                 match other.join() {
@@ -281,7 +290,7 @@ impl Tree {
     }
 
     /// Takes note of what a call has made of a file that it named, so that the next look does not
-    /// take it for news. The file is read again then.
+    /// take it for news.
     pub(super) fn note(&mut self, path: &Path, state: &State) {
         if let Some(folder) = path.parent()
             && let Some(entry) = self.known.get_mut(folder)
@@ -289,7 +298,14 @@ impl Tree {
             && entry.stamp.permissions() == stamp.permissions()
         {
             entry.stamp = stamp;
+            entry.is_fresh = false;
+            self.noted.push(folder.to_owned());
         }
+        self.set(path, state);
+    }
+
+    /// What is known of a file from now on. It is read again at the next look.
+    pub(super) fn set(&mut self, path: &Path, state: &State) {
         if state.is_there() {
             let entry = Entry::absent(state.clone());
             self.known.insert(path.to_owned(), entry);
@@ -305,10 +321,12 @@ impl Tree {
 
     /// The contents that it may have to give back.
     pub(super) fn blobs(&self) -> impl Iterator<Item = BlobId> {
-        self.known.values().filter_map(|entry| match &entry.content {
-            Content::Is(State::File { blob, .. }) => Some(*blob),
-            Content::Is(_) | Content::Git(_) => None,
-        })
+        self.known
+            .values()
+            .filter_map(|entry| match &entry.content {
+                Content::Is(State::File { blob, .. }) => Some(*blob),
+                Content::Is(_) | Content::Git(_) => None,
+            })
     }
 
     /// Writes it down, for whoever comes after a death. `at` is how long the record of changes is.
@@ -380,9 +398,7 @@ impl Entry {
 
     /// Whether this is surely what was found.
     fn is_as(&self, found: Option<&(Kind, Stamp)>) -> bool {
-        found.is_some_and(|(kind, stamp)| {
-            self.stamp == *stamp && (!self.is_fresh || matches!(kind, Kind::Folder))
-        })
+        found.is_some_and(|(_, stamp)| self.stamp == *stamp && !self.is_fresh)
     }
 }
 
@@ -396,7 +412,9 @@ fn is_older(path: &Path, moment: i64) -> bool {
     let created = std::fs::symlink_metadata(path).and_then(|metadata| metadata.created());
     created.map_or(true, |created| {
         let since = created.duration_since(std::time::UNIX_EPOCH);
-        let since = since.ok().and_then(|since| i64::try_from(since.as_nanos()).ok());
+        let since = since
+            .ok()
+            .and_then(|since| i64::try_from(since.as_nanos()).ok());
         since.is_none_or(|created| is_before(created, moment))
     })
 }

@@ -13,6 +13,7 @@ use std::process::Command;
 
 use super::keeper::{Keeper, Place, Touched};
 use super::rewind::{Back, FilesRewound, How};
+use super::state::{Stamp, now};
 use super::tree::Bounds;
 
 /// A workspace, and the session's folder beside it.
@@ -21,6 +22,8 @@ struct World {
     keeper: Keeper,
     bounds: Bounds,
     cap: u64,
+    /// The newest turn.
+    turn: u32,
 }
 
 /// Nobody gives up.
@@ -43,6 +46,7 @@ impl World {
             keeper,
             bounds,
             cap,
+            turn: 0,
         }
     }
 
@@ -70,13 +74,24 @@ impl World {
         self.git(&["commit", "-q", "--allow-empty", "-m", "first"]);
     }
 
+    /// Waits until a file's time is so long ago that it tells which came first.
+    fn grows_old(&self, name: &str) {
+        let metadata = fs::metadata(self.path(name)).unwrap();
+        while Stamp::of(&metadata).is_fresh_at(now()) {
+            std::thread::yield_now();
+        }
+    }
+
     /// Another process goes on with the session.
     fn restart(&mut self) {
         self.keeper = Keeper::new(place(&self.root(), self.cap), self.bounds);
     }
 
     fn before(&mut self, turn: u32, touched: &Touched) {
-        self.keeper.before(turn, "c", touched, false, &never).unwrap();
+        self.turn = turn;
+        self.keeper
+            .before(turn, "c", touched, false, &never)
+            .unwrap();
     }
 
     fn after(&mut self) {
@@ -103,7 +118,9 @@ impl World {
     }
 
     fn rewind_as(&mut self, back: Back, how: How) -> FilesRewound {
-        self.keeper.rewind(back, 0, how, false, &never).unwrap()
+        self.keeper
+            .rewind(back, self.turn, how, false, &never)
+            .unwrap()
     }
 
     /// All that is in the workspace, git's folder left out.

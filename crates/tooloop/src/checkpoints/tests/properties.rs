@@ -87,7 +87,7 @@ fn perform(root: &Path, act: &Act) {
     };
     match act {
         Act::Write(name, number, long) => {
-            let content = vec![*number; if *long { 5_000 } else { 3 }];
+            let content = vec![*number; if *long { 9 } else { 3 }];
             let path = root.join(name);
             if is_real(name) && path.is_file() {
                 fs::write(path, content).unwrap();
@@ -108,14 +108,20 @@ fn perform(root: &Path, act: &Act) {
         Act::Link(name, to) => symlink(to, make_room(name)).unwrap(),
         Act::Mode(name, mode) => {
             if is_real(name) && root.join(name).exists() {
-                chmod(&root.join(name), *mode | if root.join(name).is_dir() { 0o700 } else { 0 });
+                chmod(
+                    &root.join(name),
+                    *mode | if root.join(name).is_dir() { 0o700 } else { 0 },
+                );
             }
         }
     }
 }
 
 /// The paths whose state is another one.
-fn different(one: &BTreeMap<PathBuf, There>, other: &BTreeMap<PathBuf, There>) -> BTreeSet<PathBuf> {
+fn different(
+    one: &BTreeMap<PathBuf, There>,
+    other: &BTreeMap<PathBuf, There>,
+) -> BTreeSet<PathBuf> {
     one.keys()
         .chain(other.keys())
         .filter(|path| one.get(*path) != other.get(*path))
@@ -132,6 +138,7 @@ fn run(moves: &[Move], is_git: bool) {
         world.commit();
     }
     let mut turn = 1;
+    world.turn = turn;
     // How it was when each turn began, and which paths strangers have changed since.
     let mut begun = vec![(world.all(), BTreeSet::<PathBuf>::new())];
     // The paths that strangers were the last to change.
@@ -140,11 +147,13 @@ fn run(moves: &[Move], is_git: bool) {
         let before = world.all();
         let mut is_stranger = false;
         // A file tool names what it changes: in this test, all that can change.
-        let all: Vec<_> = PATHS.iter().map(|name| world.path(name)).collect();
-        let tool = Touched::Files(all);
+        let names = PATHS.iter().map(Path::new);
+        let all = names.chain(before.keys().map(PathBuf::as_path));
+        let tool = Touched::Files(all.map(|name| world.path(name)).collect());
         match step {
             Move::Turn => {
                 turn += 1;
+                world.turn = turn;
                 begun.push((before.clone(), BTreeSet::new()));
             }
             Move::Tool(act) => {
@@ -183,7 +192,9 @@ fn run(moves: &[Move], is_git: bool) {
                     .collect();
                 // What stands in the way, or is in the way of, one that is listed.
                 let excused = |path: &Path| {
-                    listed.iter().any(|one| one.starts_with(path) || path.starts_with(one))
+                    listed
+                        .iter()
+                        .any(|one| one.starts_with(path) || path.starts_with(one))
                 };
                 for path in different(then, &now) {
                     let stranger = strangers
@@ -203,12 +214,17 @@ fn run(moves: &[Move], is_git: bool) {
                 }
                 let again = world.rewind(to);
                 assert_eq!(world.all(), now, "twice is once: {again:?}");
-                assert!(again.restored.is_empty() && again.removed.is_empty(), "{again:?}");
+                assert!(
+                    again.restored.is_empty() && again.removed.is_empty(),
+                    "{again:?}"
+                );
             }
         }
         let changed = different(&before, &world.all());
         if is_stranger {
-            begun.iter_mut().for_each(|(_, strangers)| strangers.extend(changed.clone()));
+            begun
+                .iter_mut()
+                .for_each(|(_, strangers)| strangers.extend(changed.clone()));
             theirs.extend(changed);
         } else {
             theirs.retain(|path| !changed.contains(path));
@@ -217,7 +233,7 @@ fn run(moves: &[Move], is_git: bool) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, max_shrink_iters: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, max_shrink_iters: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn files_are_as_they_were_but_for_those_that_are_listed(

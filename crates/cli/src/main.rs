@@ -11,6 +11,7 @@ mod interactive;
 mod output;
 mod print;
 mod records;
+mod rewinding;
 mod sessions;
 mod settings;
 mod setup;
@@ -97,6 +98,21 @@ fn dispatch(cli: Cli) -> Result<Status, Failure> {
                 } => {
                     let workspace = setup::workspace(directory.as_deref())?;
                     sessions::list(&sessions::catalog(root, &workspace)?, limit, json)
+                }
+                SessionsCommand::Rewind(args) => {
+                    let workspace = setup::workspace(args.directory.as_deref())?;
+                    let catalog = sessions::catalog(root.clone(), &workspace)?;
+                    block_on(rewinding::rewind(root, &catalog, args))
+                }
+                SessionsCommand::Fork {
+                    session,
+                    at,
+                    session_id,
+                    directory,
+                } => {
+                    let workspace = setup::workspace(directory.as_deref())?;
+                    let catalog = sessions::catalog(root, &workspace)?;
+                    rewinding::fork(&catalog, &session, at, session_id.as_deref())
                 }
                 SessionsCommand::Show {
                     session,

@@ -7,11 +7,12 @@ use tooloop_kernel::{Entry, RetryPolicy, Settings, Transcript};
 use tooloop_policy::{Policy, Rule};
 use tooloop_provider::Provider;
 use tooloop_session::{
-    Catalog, ForkedFrom, Header, JsonlStore, MemoryStore, SessionId, Store, inherited_outputs,
-    outputs_beside, read_records,
+    Catalog, ForkedFrom, Header, JsonlStore, MemoryStore, SessionId, Store, files_beside,
+    inherited_files, inherited_outputs, outputs_beside, read_records,
 };
 use tooloop_tool::{DynTool, Registry, Scope, Tool, tool};
 
+use crate::checkpoints::{self, Place};
 use crate::driver::{self, Keep, Parts};
 use crate::paths;
 use crate::{Approval, BuildError, ResultBudget, Session, SessionError};
@@ -31,6 +32,8 @@ struct Recipe {
     results: ResultBudget,
     workspace: PathBuf,
     catalog: Option<Catalog>,
+    checkpoints: bool,
+    folders: Vec<PathBuf>,
 }
 
 /// Builds an [`Agent`].
@@ -46,6 +49,7 @@ pub struct AgentBuilder {
     workspace: Option<PathBuf>,
     folders: Vec<PathBuf>,
     journal: Option<PathBuf>,
+    checkpoints: bool,
 }
 
 struct ToolEntry(Arc<dyn DynTool>);
@@ -64,6 +68,8 @@ struct Past {
     warnings: Vec<String>,
     /// The folders with the long outputs that it names, beside the session's own.
     outputs: Vec<PathBuf>,
+    /// Where the old contents of files are kept, and where those of its past are.
+    files: Option<(PathBuf, Vec<PathBuf>)>,
     resumed: bool,
 }
 
@@ -129,6 +135,14 @@ impl AgentBuilder {
         self
     }
 
+    /// Whether the old contents of files that calls change are kept beside the journal, so that
+    /// [`Session::rewind_to`] can restore them. Not without a journal, and not if this is not
+    /// called: for tools that work on this machine's files.
+    pub fn checkpoints(mut self, kept: bool) -> Self {
+        self.checkpoints = kept;
+        self
+    }
+
     /// The most model calls in a turn.
     pub fn max_turns(mut self, limit: u32) -> Self {
         self.settings.max_turns = Some(limit);
@@ -182,9 +196,9 @@ impl AgentBuilder {
         let workspace = real(self.workspace.unwrap_or_else(|| PathBuf::from(".")))?;
         let mut policy = self.policy.with_links_followed(paths::real);
         policy.roots.push(workspace.clone());
-        for folder in self.folders {
-            policy.roots.push(real(folder)?);
-        }
+        let folders = self.folders.into_iter().map(real);
+        let folders = folders.collect::<Result<Vec<_>, _>>()?;
+        policy.roots.extend(folders.iter().cloned());
         let mut registry = Registry::new();
         for ToolEntry(tool) in self.tools {
             registry.add(tool)?;
@@ -203,6 +217,8 @@ impl AgentBuilder {
             results: self.results,
             workspace,
             catalog,
+            checkpoints: self.checkpoints,
+            folders,
         })))
     }
 }
@@ -253,7 +269,10 @@ impl Agent {
             }
         };
         let outputs = self.outputs(id);
-        let past = Past::default();
+        let past = Past {
+            files: self.files(id).map(|folder| (folder, Vec::new())),
+            ..Past::default()
+        };
         Ok(self.start(store, past, outputs))
     }
 
@@ -270,6 +289,7 @@ impl Agent {
             transcript,
             warnings: opened.warnings,
             outputs: inherited_outputs(path, &opened.header),
+            files: Some((files_beside(path), inherited_files(path, &opened.header))),
             resumed: true,
         };
         Ok(self.start(Box::new(opened.store), past, outputs))
@@ -289,6 +309,12 @@ impl Agent {
         })?;
         let mut past_outputs = vec![outputs_beside(path)];
         past_outputs.extend(inherited_outputs(path, &parent));
+        let mut past_files = vec![files_beside(path)];
+        past_files.extend(inherited_files(path, &parent));
+        let files = self.files(id);
+        if let Some(folder) = &files {
+            checkpoints::inherit(&files_beside(path), folder, transcript.turns().len());
+        }
         let store: Box<dyn Store> = match &self.0.catalog {
             None => Box::new(MemoryStore::named(id)),
             Some(catalog) => {
@@ -306,6 +332,7 @@ impl Agent {
             transcript,
             warnings,
             outputs: past_outputs,
+            files: files.map(|folder| (folder, past_files)),
             resumed: true,
         };
         Ok(self.start(store, past, self.outputs(id)))
@@ -334,6 +361,12 @@ impl Agent {
                 (std::env::temp_dir().join(name), Keep::WhileItRuns)
             }
         })
+    }
+
+    /// Where the old contents of files of a new session are kept.
+    fn files(&self, id: SessionId) -> Option<PathBuf> {
+        let catalog = self.0.catalog.as_ref()?;
+        self.0.checkpoints.then(|| files_beside(&catalog.path(id)))
     }
 
     fn start(
@@ -371,6 +404,16 @@ impl Agent {
             resumed: past.resumed,
             results: recipe.results,
             outputs,
+            files: past
+                .files
+                .filter(|_| recipe.checkpoints)
+                .map(|(folder, inherited)| Place {
+                    workspace: recipe.workspace.clone(),
+                    folders: recipe.folders.clone(),
+                    folder,
+                    inherited,
+                    cap: checkpoints::CAP,
+                }),
         })
     }
 }

@@ -3,6 +3,8 @@
 //! It decides nothing. Each session is one task; it owns everything that runs for the session and
 //! ends it before it ends itself.
 
+mod files;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -24,6 +26,7 @@ use tooloop_provider::Provider;
 use tooloop_session::{Store, StoreError};
 use tooloop_tool::{Background, Progress, Registry, ToolContext, ToolError, ToolOutput};
 
+use crate::checkpoints::{Checkpoints, Place};
 use crate::event::Broadcast;
 use crate::gate::RegistryGate;
 use crate::keeping::{Journal, flushed};
@@ -51,6 +54,8 @@ pub(crate) struct Parts {
     pub(crate) results: ResultBudget,
     /// Where long results go, and whether that ends with the session.
     pub(crate) outputs: Option<(PathBuf, Keep)>,
+    /// Where the old contents of files are kept, if they are.
+    pub(crate) files: Option<Place>,
 }
 
 /// How long the files of a session are kept.
@@ -79,6 +84,9 @@ pub(crate) fn start(parts: Parts) -> Session {
     let temporary = parts
         .outputs
         .and_then(|(folder, keep)| (keep == Keep::WhileItRuns).then_some(folder));
+    let checkpoints = parts
+        .files
+        .map(|place| Checkpoints::new(place, Arc::clone(&events), background.clone()));
     let driver = Driver {
         kernel: Kernel::new(parts.settings, Arc::clone(&gate) as _, parts.transcript),
         gate,
@@ -102,6 +110,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         background: background.clone(),
         results: Arc::new(Results::new(parts.results, outputs)),
         temporary,
+        checkpoints,
         noticed: noticing,
     };
     let task = tokio::spawn(driver.run(inbox, end.clone(), parts.resumed));
@@ -147,6 +156,7 @@ struct Driver {
     results: Arc<Results>,
     /// The folder that ends with the session.
     temporary: Option<PathBuf>,
+    checkpoints: Option<Checkpoints>,
     /// Whether notices wait for a turn to be told in.
     noticed: watch::Sender<bool>,
 }
@@ -263,6 +273,11 @@ impl Driver {
 
     async fn take(&mut self, came: Came) -> Result<(), StoreError> {
         let input = match came {
+            Came::Command(Some(Command::RewindFiles { back, how, reply })) => {
+                let rewound = self.rewind_files(back, how).await;
+                drop(reply.send(rewound));
+                return Ok(());
+            }
             Came::Command(Some(command)) => match self.command(command) {
                 Some(input) => input,
                 None => return Ok(()),
@@ -378,6 +393,8 @@ impl Driver {
                 drop(reply.send(self.kernel.transcript().clone()));
                 None
             }
+            // Taken out before.
+            Command::RewindFiles { .. } => None,
         }
     }
 
@@ -502,6 +519,9 @@ impl Driver {
             if let Some(turn) = &mut self.turn {
                 turn.note(&entry);
             }
+            if let (Entry::Rewound { turn }, Some(checkpoints)) = (&entry, &self.checkpoints) {
+                checkpoints.cut(files::number(*turn));
+            }
             if self.events.is_watched() {
                 self.events.send(&Event::Recorded(Arc::new(entry)));
             }
@@ -590,12 +610,18 @@ impl Driver {
         self.events.send(&Event::ToolStarted {
             tool_use: tool_use.clone(),
         });
+        let checkpoint = self.checkpoint(&tool_use);
         let results = Arc::clone(&self.results);
         let tool = self.registry.get(&tool_use.name).cloned();
         let input = tool_use.input.clone();
         let task = self.tools.spawn(async move {
+            let kept = match &checkpoint {
+                Some(checkpoint) => checkpoint.before(&context.cancellation).await,
+                None => true,
+            };
             let begun = Instant::now();
             let result = match (tool, input) {
+                (Some(_), _) if !kept => Err(ToolError::Cancelled),
                 (Some(tool), ToolInput::Valid(input)) => tool.run(&input, &context).await,
                 // The gate lets neither pass.
                 (None, _) | (_, ToolInput::Invalid { .. }) => {
@@ -603,6 +629,9 @@ impl Driver {
                 }
             };
             let duration = begun.elapsed();
+            if let Some(checkpoint) = checkpoint {
+                checkpoint.after();
+            }
             let id = context.tool_use_id;
             Ran {
                 run,
@@ -650,6 +679,9 @@ impl Driver {
         let ended = async { while self.tools.join_next().await.is_some() {} };
         if tokio::time::timeout(CLOSE_GRACE, ended).await.is_err() {
             self.tools.shutdown().await;
+        }
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.close().await;
         }
         if let Some(folder) = self.temporary.take() {
             // There may be none, since nothing was long.

@@ -45,6 +45,7 @@ mod paths;
 mod prompt;
 mod report;
 mod results;
+mod rewind;
 mod session;
 mod turn;
 
@@ -57,11 +58,13 @@ pub use tooloop_tools as tools;
 
 pub use agent::{Agent, AgentBuilder};
 pub use approval::{Approval, Approver, Question, Reply};
+pub use checkpoints::FilesRewound;
 pub use error::{BuildError, SessionError};
 pub use event::{Event, Events};
 pub use prompt::{bash_only_system_prompt, default_system_prompt};
 pub use report::{Denial, TurnReport};
 pub use results::ResultBudget;
+pub use rewind::{PastTurn, Rewind, Rewound, What, fork_journal, past_turns};
 pub use session::Session;
 /// Child processes.
 pub use tooloop_exec as exec;

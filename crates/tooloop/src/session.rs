@@ -11,6 +11,7 @@ use tooloop_model::Content;
 use tooloop_session::SessionId;
 use tooloop_tool::Background;
 
+use crate::checkpoints::{Back, FilesRewound, How};
 use crate::event::Broadcast;
 use crate::{Events, SessionError, TurnReport};
 
@@ -55,6 +56,11 @@ pub(crate) enum Command {
     Rewind {
         turn: usize,
         reply: oneshot::Sender<Result<(), SessionError>>,
+    },
+    RewindFiles {
+        back: Back,
+        how: How,
+        reply: oneshot::Sender<Result<FilesRewound, SessionError>>,
     },
     Inspect(oneshot::Sender<Transcript>),
 }
@@ -234,7 +240,7 @@ impl Session {
         }
     }
 
-    async fn tell(&self, command: Command) -> Result<(), SessionError> {
+    pub(crate) async fn tell(&self, command: Command) -> Result<(), SessionError> {
         self.commands
             .send(command)
             .await

@@ -16,6 +16,7 @@ mod headless;
 mod history;
 mod jobs;
 mod retries;
+mod rewind;
 mod session;
 mod support;
 mod torture;

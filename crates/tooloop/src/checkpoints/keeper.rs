@@ -125,6 +125,14 @@ impl Keeper {
         self.had_work = has_work;
     }
 
+    /// The conversation was taken back to before this turn.
+    pub(super) fn cut(&mut self, turn: u32, quit: Quit<'_>) {
+        let loaded = self.load(quit);
+        if loaded.is_ok() && self.history.len() > 0 {
+            self.append(&[Line::Cut { turn }]);
+        }
+    }
+
     /// Takes note of what background work has changed by now.
     pub(super) fn catch_work(&mut self, has_work: bool, quit: Quit<'_>) {
         if self.had_work && matches!(self.watch, Watch::On(_)) {

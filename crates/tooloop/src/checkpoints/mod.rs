@@ -20,12 +20,13 @@ mod tree;
 mod walk;
 
 use std::io;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tooloop_model::ToolUseId;
 use tooloop_policy::{Access, Touch};
 use tooloop_tool::Background;
 
@@ -33,7 +34,7 @@ use keeper::Keeper;
 pub(crate) use keeper::{Place, Touched};
 pub use rewind::FilesRewound;
 pub(crate) use rewind::{Back, How};
-use tree::{Bounds, Refusal};
+use tree::{Bounds, Quit, Refusal};
 
 use crate::Event;
 use crate::event::Broadcast;
@@ -50,7 +51,6 @@ struct Shared {
     keeper: Mutex<Keeper>,
     /// What goes on after a call has answered.
     pending: Mutex<Option<JoinHandle<()>>>,
-    turn: AtomicU32,
     /// Nobody wants to know any more.
     is_over: AtomicBool,
     events: Arc<Broadcast>,
@@ -78,50 +78,45 @@ impl Checkpoints {
         Self(Arc::new(Shared {
             keeper: Mutex::new(Keeper::new(place, Bounds::default())),
             pending: Mutex::default(),
-            turn: AtomicU32::new(0),
             is_over: AtomicBool::new(false),
             events,
             background,
         }))
     }
 
-    /// A turn begins. Until the first call with effects this costs nothing.
-    pub(crate) fn turn_begins(&self, turn: u32) {
-        self.0.turn.store(turn, Ordering::Relaxed);
+    /// What keeps the old contents of what a call changes.
+    pub(crate) fn of_call(&self, turn: u32, call: &ToolUseId, touched: Touched) -> Checkpoint {
+        Checkpoint {
+            checkpoints: self.clone(),
+            turn,
+            call: call.to_string(),
+            touched,
+        }
     }
 
-    /// A call is about to run. Returns false if it was cancelled meanwhile.
-    pub(crate) async fn before(
-        &self,
-        call: String,
-        touched: Touched,
-        cancellation: &CancellationToken,
-    ) -> bool {
-        self.settle().await;
+    /// Runs something that nobody waits for now, but the next who comes.
+    fn run(&self, work: impl FnOnce(&mut Keeper, &Shared, Quit<'_>) + Send + 'static) {
         let shared = Arc::clone(&self.0);
-        let cancelled = cancellation.clone();
-        let kept = tokio::task::spawn_blocking(move || {
-            let quit = || cancelled.is_cancelled();
-            let turn = shared.turn.load(Ordering::Relaxed);
-            let mut keeper = shared.keeper();
-            let kept = keeper.before(turn, &call, &touched, shared.has_work(), &quit);
-            shared.tell(&mut keeper);
-            kept != Err(Refusal::Cancelled)
-        });
-        // A fault of ours must not keep the call from running; what it changes is found by the next.
-        kept.await.unwrap_or(true)
-    }
-
-    /// The call has run. Returns at once; the next call waits for what goes on.
-    pub(crate) fn after(&self) {
-        let shared = Arc::clone(&self.0);
+        let before = self.pending().take();
         let task = tokio::task::spawn_blocking(move || {
             let quit = || shared.is_over.load(Ordering::Relaxed);
             let mut keeper = shared.keeper();
-            keeper.after(shared.has_work(), &quit);
+            work(&mut keeper, &shared, &quit);
             shared.tell(&mut keeper);
         });
+        let task = match before {
+            None => task,
+            Some(before) => tokio::spawn(async move {
+                drop(before.await);
+                drop(task.await);
+            }),
+        };
         *self.pending() = Some(task);
+    }
+
+    /// The conversation was taken back to before this turn.
+    pub(crate) fn cut(&self, turn: u32) {
+        self.run(move |keeper, _, quit| keeper.cut(turn, quit));
     }
 
     fn pending(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
@@ -169,6 +164,62 @@ impl Checkpoints {
             .await
             .unwrap_or_else(|error| Err(io::Error::other(error)))
     }
+}
+
+/// What keeps the old contents of what one call changes.
+#[derive(Debug)]
+pub(crate) struct Checkpoint {
+    checkpoints: Checkpoints,
+    turn: u32,
+    call: String,
+    touched: Touched,
+}
+
+impl Checkpoint {
+    /// The call is about to run. Returns false if it was cancelled meanwhile.
+    pub(crate) async fn before(&self, cancellation: &CancellationToken) -> bool {
+        self.checkpoints.settle().await;
+        let shared = Arc::clone(&self.checkpoints.0);
+        let cancelled = cancellation.clone();
+        let (turn, call, touched) = (self.turn, self.call.clone(), self.touched.clone());
+        let kept = tokio::task::spawn_blocking(move || {
+            let quit = || cancelled.is_cancelled();
+            let mut keeper = shared.keeper();
+            let kept = keeper.before(turn, &call, &touched, shared.has_work(), &quit);
+            shared.tell(&mut keeper);
+            kept != Err(Refusal::Cancelled)
+        });
+        // A fault of ours must not keep the call from running; what it changes is found by the next.
+        kept.await.unwrap_or(true)
+    }
+
+    /// The call has run. Returns at once; the next call waits for what goes on.
+    pub(crate) fn after(self) {
+        self.checkpoints
+            .run(|keeper, shared, quit| keeper.after(shared.has_work(), quit));
+    }
+}
+
+/// Gives a fork the record of what was changed in its past, as far as that is kept. What cannot be
+/// carried over cannot be rewound in the fork.
+pub(crate) fn inherit(from: &Path, to: &Path, turns: usize) {
+    let turns = u32::try_from(turns).unwrap_or(u32::MAX);
+    drop(manifest::inherit(
+        &from.join(manifest::NAME),
+        &to.join(manifest::NAME),
+        turns,
+    ));
+}
+
+/// The files that were changed in each of these turns, as far as is known.
+pub(crate) fn changed_files(folder: &Path, turns: u32) -> io::Result<Vec<Vec<PathBuf>>> {
+    let mut history = manifest::History::default();
+    manifest::read(&folder.join(manifest::NAME), 0, |line, _| {
+        history.apply(&line);
+    })?;
+    history.catch_up(turns);
+    let changed = |turn| history.changed_in(turn).into_iter().map(Path::to_owned);
+    Ok((1..=turns).map(|turn| changed(turn).collect()).collect())
 }
 
 /// What a call may change, if it has effects.

@@ -161,7 +161,7 @@ impl Place<'_> {
             let moved =
                 fill().and_then(|()| Ok(renameat(&self.folder, &*name, &self.folder, self.name)?));
             if moved.is_err() {
-                drop(unlinkat(&self.folder, &*name, AtFlags::empty()));
+                let _gone = unlinkat(&self.folder, &*name, AtFlags::empty());
             }
             return moved;
         }

@@ -82,6 +82,7 @@ const GOOD: [(&str, &str, &str, &str); 29] = [
     ("sandbox", "\"off\"", "off", "\"off\""),
     ("shell", "\"/bin/zsh\"", "/bin/zsh", "\"/bin/zsh\""),
     ("spool_max_bytes", "1000", "1000", "1000"),
+    ("checkpoints", "false", "false", "false"),
     (
         "pass_environment",
         "['A_KEY', '_b']",

@@ -102,6 +102,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         tools: JoinSet::new(),
         runs: HashMap::new(),
         early: Vec::new(),
+        told: Vec::new(),
         questions: FuturesUnordered::new(),
         asked: HashMap::new(),
         timer: None,
@@ -145,6 +146,9 @@ struct Driver {
     /// Of calls that are over while their message is still being written: fires if their results
     /// are thrown away, as it does for calls that run.
     early: Vec<CancellationToken>,
+    /// Of read-only calls that are over, by the turn that they belong to: fires if the conversation
+    /// is taken back to before it.
+    told: Vec<(usize, CancellationToken)>,
     questions: FuturesUnordered<BoxFuture<'static, (u64, Reply)>>,
     /// The questions that still want an answer.
     asked: HashMap<u64, ToolUse>,
@@ -163,6 +167,7 @@ struct Driver {
 
 struct Run {
     tool_use: ToolUse,
+    is_read_only: bool,
     cancellation: CancellationToken,
     task: tokio::task::Id,
 }
@@ -441,9 +446,14 @@ impl Driver {
         // Not there any more: it was cancelled, and nobody wants its answer.
         let Run {
             tool_use,
+            is_read_only,
             cancellation,
             ..
         } = self.runs.remove(&run)?;
+        if is_read_only {
+            let turn = self.kernel.transcript().turns().len();
+            self.told.push((turn, cancellation.clone()));
+        }
         if self.model.is_some() {
             self.early.push(cancellation);
         }
@@ -519,8 +529,8 @@ impl Driver {
             if let Some(turn) = &mut self.turn {
                 turn.note(&entry);
             }
-            if let (Entry::Rewound { turn }, Some(checkpoints)) = (&entry, &self.checkpoints) {
-                checkpoints.cut(files::number(*turn));
+            if let Entry::Rewound { turn } = &entry {
+                self.taken_back(*turn);
             }
             if self.events.is_watched() {
                 self.events.send(&Event::Recorded(Arc::new(entry)));
@@ -610,7 +620,7 @@ impl Driver {
         self.events.send(&Event::ToolStarted {
             tool_use: tool_use.clone(),
         });
-        let checkpoint = self.checkpoint(&tool_use);
+        let (is_read_only, checkpoint) = self.effects(&tool_use);
         let results = Arc::clone(&self.results);
         let tool = self.registry.get(&tool_use.name).cloned();
         let input = tool_use.input.clone();
@@ -641,6 +651,7 @@ impl Driver {
         });
         let run_under_way = Run {
             tool_use,
+            is_read_only,
             cancellation,
             task: task.id(),
         };

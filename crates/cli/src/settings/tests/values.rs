@@ -4,7 +4,7 @@ use super::*;
 use crate::settings::key::{find, nearest};
 
 /// A key, a good value in TOML, the same for a variable, and how it is shown.
-const GOOD: [(&str, &str, &str, &str); 29] = [
+const GOOD: [(&str, &str, &str, &str); 30] = [
     ("model", "\"m-1\"", "m-1", "\"m-1\""),
     (
         "base_url",

@@ -8,6 +8,7 @@
 )]
 
 mod pty;
+mod rewind;
 
 use rustix::process::Signal;
 use tooloop_testkit::{

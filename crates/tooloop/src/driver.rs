@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tooloop_kernel::{
     Answer, Delivery, Effect, Entry, Input, Kernel, Settings, Sync, Transcript, TurnEnd,
 };
-use tooloop_model::{Content, ToolInput, ToolUse};
+use tooloop_model::{Content, ToolInput, ToolUse, ToolUseId};
 use tooloop_policy::Policy;
 use tooloop_provider::Provider;
 use tooloop_session::{Store, StoreError};
@@ -103,6 +103,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         runs: HashMap::new(),
         early: Vec::new(),
         told: Vec::new(),
+        started: None,
         questions: FuturesUnordered::new(),
         asked: HashMap::new(),
         timer: None,
@@ -149,6 +150,8 @@ struct Driver {
     /// Of read-only calls that are over, by the turn that they belong to: fires if the conversation
     /// is taken back to before it.
     told: Vec<(usize, CancellationToken)>,
+    /// The newest call that is on record as about to run: one with effects.
+    started: Option<ToolUseId>,
     questions: FuturesUnordered<BoxFuture<'static, (u64, Reply)>>,
     /// The questions that still want an answer.
     asked: HashMap<u64, ToolUse>,
@@ -532,6 +535,9 @@ impl Driver {
             if let Entry::Rewound { turn } = &entry {
                 self.taken_back(*turn);
             }
+            if let Entry::CallStarted { tool_use_id } = &entry {
+                self.started = Some(tool_use_id.clone());
+            }
             if self.events.is_watched() {
                 self.events.send(&Event::Recorded(Arc::new(entry)));
             }
@@ -620,7 +626,12 @@ impl Driver {
         self.events.send(&Event::ToolStarted {
             tool_use: tool_use.clone(),
         });
-        let (is_read_only, checkpoint) = self.effects(&tool_use);
+        let is_read_only = self.started.take_if(|id| *id == tool_use.id).is_none();
+        let checkpoint = if is_read_only {
+            None
+        } else {
+            self.checkpoint(&tool_use)
+        };
         let results = Arc::clone(&self.results);
         let tool = self.registry.get(&tool_use.name).cloned();
         let input = tool_use.input.clone();

@@ -142,6 +142,11 @@ impl Keeper {
         self.had_work = has_work;
     }
 
+    /// Whether background work may have changed something since the newest look.
+    pub(super) const fn had_work(&self) -> bool {
+        self.had_work
+    }
+
     /// Reads what is on record, and ends what a death has left open.
     pub(super) fn load(&mut self, quit: Quit<'_>) -> Result<(), Refusal> {
         if !self.is_loaded {

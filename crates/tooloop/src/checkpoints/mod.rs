@@ -23,6 +23,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -41,6 +42,9 @@ use crate::event::Broadcast;
 
 /// The most bytes of old contents that a session keeps.
 pub(crate) const CAP: u64 = 512 << 20;
+
+/// How long closing waits for a look at the workspace.
+const CLOSE: Duration = Duration::from_secs(4);
 
 /// Keeps the old contents of one session. Clones are one.
 #[derive(Debug, Clone)]
@@ -135,13 +139,16 @@ impl Checkpoints {
 
     /// Waits for what goes on, and takes note of what background work has done.
     pub(crate) async fn close(&self) {
-        self.settle().await;
-        let shared = Arc::clone(&self.0);
-        let closed = tokio::task::spawn_blocking(move || {
-            let quit = || shared.is_over.load(Ordering::Relaxed);
-            shared.keeper().catch_work(false, &quit);
-        });
-        drop(closed.await);
+        let close = async {
+            self.settle().await;
+            if self.0.keeper().had_work() {
+                self.run(|keeper, _, quit| keeper.catch_work(false, quit));
+                self.settle().await;
+            }
+        };
+        if tokio::time::timeout(CLOSE, close).await.is_err() {
+            self.0.is_over.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Restores files, or says what would be restored.

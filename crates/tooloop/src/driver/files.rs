@@ -1,24 +1,18 @@
 //! What the driver does about the old contents of files.
 
 use tooloop_model::ToolUse;
-use tooloop_policy::AccessEffect;
 
 use super::Driver;
 use crate::SessionError;
 use crate::checkpoints::{Back, Checkpoint, FilesRewound, How, touched};
 
 impl Driver {
-    /// Whether a call only reads, and what keeps the old contents of what it changes.
-    pub(super) fn effects(&self, tool_use: &ToolUse) -> (bool, Option<Checkpoint>) {
-        let Ok(access) = self.gate.access(tool_use) else {
-            return (false, None);
-        };
-        let checkpoint = self.checkpoints.as_ref().and_then(|checkpoints| {
-            let touched = touched(&access, &self.workspace)?;
-            let turn = number(self.kernel.transcript().turns().len());
-            Some(checkpoints.of_call(turn, &tool_use.id, touched))
-        });
-        (access.effect == AccessEffect::ReadOnly, checkpoint)
+    /// What keeps the old contents of what a call with effects changes.
+    pub(super) fn checkpoint(&self, tool_use: &ToolUse) -> Option<Checkpoint> {
+        let checkpoints = self.checkpoints.as_ref()?;
+        let touched = touched(&self.gate.access(tool_use).ok()?, &self.workspace)?;
+        let turn = number(self.kernel.transcript().turns().len());
+        Some(checkpoints.of_call(turn, &tool_use.id, touched))
     }
 
     /// The conversation ends before a turn now: what was read in it is not known any more.

@@ -1,6 +1,7 @@
 //! Old contents over real files, without a session.
 
 mod cases;
+
 mod properties;
 
 use std::collections::BTreeMap;

@@ -167,6 +167,7 @@ async fn play(play: Play<'_>) -> Result<Status, Failure> {
             permission_mode: play.mode.to_string(),
             resumed: false,
             warnings: Vec::new(),
+            limits: tooloop::Limits::default(),
         })
         .await;
     }

@@ -149,10 +149,9 @@ pub(crate) fn words(end: &TurnEnd) -> Option<String> {
             "stopped at the limit of {limit} tool calls (--max-tool-calls); go on with --continue"
         ),
         TurnEnd::Budget(budget) => spent(budget),
-        TurnEnd::Deadline { limit_ms } => format!(
-            "stopped at the time limit of {} (--max-time)",
-            span(limit_ms.div_ceil(1000))
-        ),
+        TurnEnd::Deadline { .. } => {
+            "stopped at the time limit (--max-time); go on with --continue".into()
+        }
         TurnEnd::StructuredOutputFailed { tries, problem } => {
             format!("no answer of {tries} has the form that --json-schema asks for: {problem}")
         }
@@ -218,7 +217,7 @@ fn spent(budget: &Budget) -> String {
         ),
         Budget::UnknownPrice { model } => format!(
             "there is a limit on money (--max-budget-usd), and the price of {model} is not known: \
-             set price_input and price_output, or limit tokens (--max-tokens)"
+             give it in a models_file, or limit tokens (--max-tokens)"
         ),
     }
 }

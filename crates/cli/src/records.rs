@@ -199,7 +199,7 @@ impl Records {
     }
 
     /// The last record of a turn.
-    pub(crate) fn result(&mut self, report: &TurnReport, status: Status, model: &str) -> Value {
+    pub(crate) fn result(&mut self, report: &TurnReport, status: Status) -> Value {
         let done = status == Status::Done;
         let subtype = match status {
             Status::Done => "success",
@@ -221,11 +221,18 @@ impl Records {
             "num_turns": report.steps,
             "total_cost_usd": report.cost_usd,
             "usage": usage(report.usage),
-            "modelUsage": { model: usage(report.usage) },
+            "modelUsage": report
+                .model_usage
+                .iter()
+                .map(|(model, used)| (model.clone(), usage(*used)))
+                .collect::<Map<_, _>>(),
             "permission_denials": report.denials.iter().map(denial).collect::<Vec<_>>(),
         });
         if done {
-            set(&mut body, "result", report.text.clone());
+            set(&mut body, "result", report.answer());
+            if let Some(answer) = &report.structured_output {
+                set(&mut body, "structured_output", answer.to_value());
+            }
         } else {
             set(
                 &mut body,
@@ -255,7 +262,11 @@ impl Records {
         self.record(
             "result",
             json!({
-                "subtype": "error_during_execution",
+                "subtype": if status == Status::Deadline {
+                    "error_max_time"
+                } else {
+                    "error_during_execution"
+                },
                 "is_error": true,
                 "reason": "not_run",
                 "exit_status": status.code(),

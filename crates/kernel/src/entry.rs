@@ -49,12 +49,14 @@ pub enum Entry {
         /// What it used, as far as the provider said.
         usage: Usage,
     },
-    /// What the newest reply cost, or what is known to have been paid for one that failed. Only
-    /// where the price is known.
+    /// What the newest reply came to, or at most came to if it failed. Only where there is a limit
+    /// on it or the price is known.
     Spent {
-        /// How much.
-        #[serde(rename = "nano_usd")]
-        cost: Money,
+        /// Tokens, sent and written.
+        tokens: u64,
+        /// Money; `None` if the price is not known.
+        #[serde(rename = "nano_usd", default, skip_serializing_if = "Option::is_none")]
+        cost: Option<Money>,
     },
     /// The loop goes on.
     Continue(Continue),

@@ -21,6 +21,9 @@ pub struct Transcript {
     usage: Usage,
     newest_usage: Usage,
     spent: Money,
+    spent_tokens: u64,
+    /// The tokens that the newest reply and all before it come to, and how many messages those are.
+    counted: Option<(u64, usize)>,
     newest_end: Option<TurnEnd>,
     /// How many messages there were before each turn.
     turns: Vec<usize>,
@@ -51,7 +54,10 @@ impl Transcript {
             Entry::CallFinished(result) => self.answer(result),
             Entry::Discarded { usage } => self.usage.add(*usage),
             Entry::TurnEnd(end) => self.newest_end = Some(end.clone()),
-            Entry::Spent { cost } => self.spent = self.spent.saturating_add(*cost),
+            Entry::Spent { tokens, cost } => {
+                self.spent_tokens = self.spent_tokens.saturating_add(*tokens);
+                self.spent = self.spent.saturating_add(cost.unwrap_or_default());
+            }
             Entry::Rewound { turn } => self.rewind(*turn),
             Entry::Permission { .. } | Entry::Retry { .. } | Entry::Continue(_) => {}
         }
@@ -98,6 +104,24 @@ impl Transcript {
     #[must_use]
     pub const fn spent(&self) -> Money {
         self.spent
+    }
+
+    /// The tokens, sent and written, that all requests came to, those that failed included.
+    #[must_use]
+    pub fn spent_tokens(&self) -> u64 {
+        // Sessions without a limit or a price keep no account beside the providers' counts.
+        let counted = self
+            .usage
+            .input_tokens
+            .saturating_add(self.usage.output_tokens);
+        self.spent_tokens.max(counted)
+    }
+
+    /// How many tokens a provider has counted in the conversation, and for how many of its messages;
+    /// `None` if none has, or what it counted is no part of it any more.
+    #[must_use]
+    pub const fn counted(&self) -> Option<(u64, usize)> {
+        self.counted
     }
 
     /// What the newest reply used: its input is what the conversation comes to.
@@ -165,6 +189,13 @@ impl Transcript {
             }
         }
         self.messages.push(Arc::clone(message));
+        if let Message::Assistant(reply) = message.message()
+            && reply.usage.input_tokens > 0
+        {
+            let usage = reply.usage;
+            let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+            self.counted = Some((tokens, self.messages.len()));
+        }
     }
 
     fn answer(&mut self, result: &ToolResult) {
@@ -187,6 +218,7 @@ impl Transcript {
         self.open.clear();
         self.messages.truncate(messages);
         self.turns.truncate(turn.saturating_sub(1));
+        self.counted = self.counted.filter(|(_, counted)| *counted <= messages);
         // What the next message begins is a turn.
         self.newest_end = self.newest_end.take().or(Some(TurnEnd::Completed));
     }

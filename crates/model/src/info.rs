@@ -15,6 +15,8 @@ pub struct ModelInfo {
     pub price: Option<Price>,
     /// Whether it takes pictures.
     pub images: bool,
+    /// Whether its provider can hold an answer to a JSON schema ([`crate::Request::output_schema`]).
+    pub structured_output: bool,
 }
 
 /// Prices in US dollars per million tokens.

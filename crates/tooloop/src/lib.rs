@@ -41,12 +41,14 @@ mod event;
 mod gate;
 mod keeping;
 mod model_call;
+mod output_schema;
 mod paths;
 mod prompt;
 mod report;
 mod results;
 mod rewind;
 mod session;
+mod stop_hook;
 mod turn;
 
 /// Codecs, transport and the providers for tests.
@@ -61,15 +63,18 @@ pub use approval::{Approval, Approver, Question, Reply};
 pub use checkpoints::FilesRewound;
 pub use error::{BuildError, SessionError};
 pub use event::{Event, Events};
+pub use output_schema::{OutputSchema, SchemaError};
 pub use prompt::{bash_only_system_prompt, default_system_prompt};
 pub use report::{Denial, TurnReport};
 pub use results::ResultBudget;
 pub use rewind::{PastTurn, Rewind, Rewound, What, fork_journal, past_turns};
 pub use session::Session;
+pub use stop_hook::{StopHook, Stopping};
 /// Child processes.
 pub use tooloop_exec as exec;
 pub use tooloop_kernel::{
-    Budget, Continue, During, Entry, Permission, RetryPolicy, Settings, Transcript, TurnEnd,
+    Budget, Continue, During, Entry, Ledger, Limits, Permission, RetryPolicy, Settings,
+    StopJudgement, Transcript, TurnEnd,
 };
 pub use tooloop_model::{
     AssistantMessage, BlockStart, Content, ContentBlock, Document, HistoryMessage, Image, Message,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tooloop_kernel::{Delivery, Transcript};
+use tooloop_kernel::{Delivery, Limits, Transcript};
 use tooloop_model::Content;
 use tooloop_session::SessionId;
 use tooloop_tool::Background;
@@ -62,6 +62,7 @@ pub(crate) enum Command {
         how: How,
         reply: oneshot::Sender<Result<FilesRewound, SessionError>>,
     },
+    Limits(Limits),
     Inspect(oneshot::Sender<Transcript>),
 }
 
@@ -214,6 +215,14 @@ impl Session {
         let (reply, answer) = oneshot::channel();
         self.tell(Command::Rewind { turn, reply }).await?;
         answer.await.map_err(|_| SessionError::Closed)?
+    }
+
+    /// Sets other limits, in force from the next model call on; a time limit, from the next turn on.
+    ///
+    /// # Errors
+    /// If the session is closed.
+    pub async fn set_limits(&self, limits: Limits) -> Result<(), SessionError> {
+        self.tell(Command::Limits(limits)).await
     }
 
     /// What the session has come to.

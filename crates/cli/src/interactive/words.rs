@@ -177,6 +177,8 @@ mod tests {
     fn report(end: TurnEnd, cost_usd: Option<f64>) -> TurnReport {
         TurnReport {
             end,
+            structured_output: None,
+            model_usage: Vec::new(),
             text: String::new(),
             steps: 3,
             usage: Usage {

@@ -59,6 +59,13 @@ fn line(effect: &Effect) -> String {
             reason,
         } => format!("ask {ask} {}: {reason}", self::tool_use(tool_use)),
         Effect::CancelAsk { ask } => format!("cancel ask {ask}"),
+        Effect::AskStop { stop, active } => {
+            format!(
+                "ask whether to stop {stop}{}",
+                if *active { ", again" } else { "" }
+            )
+        }
+        Effect::CancelStop { stop } => format!("cancel stop {stop}"),
         Effect::StartTimer { timer, after } => format!("start timer {timer} of {after:?}"),
         Effect::CancelTimer { timer } => format!("cancel timer {timer}"),
         Effect::EndTurn { end, unsent } => {
@@ -110,9 +117,16 @@ fn entry(entry: &Entry) -> String {
         Entry::Discarded { usage } => {
             format!("paid {} + {}", usage.input_tokens, usage.output_tokens)
         }
-        Entry::Spent { cost } => format!("spent {cost}"),
+        Entry::Spent { tokens, cost: None } => format!("spent {tokens}"),
+        Entry::Spent {
+            tokens,
+            cost: Some(cost),
+        } => format!("spent {tokens}, {cost}"),
         Entry::Rewound { turn } => format!("rewound to before turn {turn}"),
-        Entry::Continue(reason) => format!("go on: {}", self::reason(reason)),
+        Entry::Continue(reason) => match reason {
+            Continue::FallbackModel { model } => format!("go on: fallback model {model}"),
+            reason => format!("go on: {}", self::reason(reason)),
+        },
         Entry::TurnEnd(end) => format!("end: {}", self::end(end)),
     }
 }
@@ -140,7 +154,17 @@ fn request(request: &Request) -> String {
         Some(cap) => format!(" cap {cap}"),
         None => String::new(),
     };
-    format!("[{}]{cap}", messages.join(", "))
+    let model = if request.model.is_empty() {
+        String::new()
+    } else {
+        format!("{} ", request.model)
+    };
+    let form = if request.output_schema.is_some() {
+        " in a form"
+    } else {
+        ""
+    };
+    format!("{model}[{}]{cap}{form}", messages.join(", "))
 }
 
 fn assistant(reply: &AssistantMessage) -> String {

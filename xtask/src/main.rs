@@ -1,9 +1,11 @@
 //! Chores of the project that are more than three lines of shell.
 //!
 //! `cargo xtask lines` counts the lines of each room, tests apart. `cargo xtask fuzz SECONDS` runs
-//! each fuzz target for so long.
+//! each fuzz target for so long. `cargo xtask torture [--kills N]` kills the program so often and tells
+//! in figures what became of its sessions, its commands and its processes.
 
 mod fuzz;
+mod torture;
 
 use std::fs;
 use std::io::{self, Write};
@@ -15,7 +17,8 @@ fn main() -> anyhow::Result<()> {
     match words.as_slice() {
         ["lines"] => lines(),
         ["fuzz", seconds, names @ ..] => fuzz::fuzz(seconds.parse()?, names),
-        _ => anyhow::bail!("the chores are: lines, fuzz SECONDS [TARGET]..."),
+        ["torture", options @ ..] => torture::torture(options),
+        _ => anyhow::bail!("the chores are: lines, fuzz SECONDS [TARGET]..., torture [--kills N]"),
     }
 }
 

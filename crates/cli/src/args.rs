@@ -17,7 +17,8 @@ use tooloop::Money;
     args_conflicts_with_subcommands = true,
     after_help = "Exit status: 0 done, 1 the model or its provider failed, 2 usage, 41 no or wrong key, 42 bad input,\n\
                   52 settings, 53 turn limit, 54 internal fault, 59 tool call limit, 60 money or token limit, 61 time limit,\n\
-                  62 no answer of the form asked for, 130 interrupted, 143 terminated."
+                  62 no answer of the form asked for, 129 hung up, 130 interrupted,\n\
+                  143 terminated."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -67,7 +68,8 @@ pub(crate) enum SessionsCommand {
     Rewind(RewindArgs),
     /// Begin a new session with the past of another one, and print its id
     Fork {
-        /// The session's id, or its beginning
+        /// The session's id, its beginning, or a file
+        #[arg(value_name = "ID|FILE")]
         session: String,
         /// The last turn that the new session has; all of them if this is not given
         #[arg(long, value_name = "TURN")]
@@ -81,7 +83,8 @@ pub(crate) enum SessionsCommand {
     },
     /// Show what was said and done in a session
     Show {
-        /// The session's id, or its beginning
+        /// The session's id, its beginning, or a file
+        #[arg(value_name = "ID|FILE")]
         session: String,
         /// The records as they stand in the journal
         #[arg(long)]
@@ -90,11 +93,63 @@ pub(crate) enum SessionsCommand {
         #[arg(short = 'C', long = "cd", value_name = "DIR")]
         directory: Option<PathBuf>,
     },
+    /// Check a session's journal and name every fault; exit status 0 if there is none, 42 if there are
+    Verify {
+        /// The session's id, its beginning, or a file
+        #[arg(value_name = "ID|FILE")]
+        session: String,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+        /// The folder
+        #[arg(short = 'C', long = "cd", value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
+    /// Rewrite a damaged journal with all that can be rescued; the original is kept beside it
+    Repair {
+        /// The session's id, its beginning, or a file
+        #[arg(value_name = "ID|FILE")]
+        session: String,
+        /// The folder
+        #[arg(short = 'C', long = "cd", value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
+    /// Write a session down for people (md, html) or programs (json)
+    Export {
+        /// The session's id, its beginning, or a file
+        #[arg(value_name = "ID|FILE")]
+        session: String,
+        /// In which form
+        #[arg(long, value_enum, default_value_t)]
+        format: ExportFormat,
+        /// A new file to write to, instead of standard output
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// The folder
+        #[arg(short = 'C', long = "cd", value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
+    /// Remove sessions for good, with their outputs and what was kept of files
+    Rm {
+        /// The sessions' ids, their beginnings, or files
+        #[arg(value_name = "ID|FILE", required_unless_present = "older_than")]
+        sessions: Vec<String>,
+        /// All sessions of the folder that were not written to for so many days
+        #[arg(long, value_name = "DAYS", conflicts_with = "sessions")]
+        older_than: Option<u32>,
+        /// Ask nobody
+        #[arg(short, long)]
+        yes: bool,
+        /// The folder
+        #[arg(short = 'C', long = "cd", value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct RewindArgs {
-    /// The session's id, or its beginning
+    /// The session's id, its beginning, or a file
+    #[arg(value_name = "ID|FILE")]
     pub(crate) session: String,
     /// The first turn that is undone
     #[arg(conflicts_with = "undo")]
@@ -258,6 +313,17 @@ pub(crate) enum InputFormat {
     StreamJson,
 }
 
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// Markdown
+    #[default]
+    Md,
+    /// One page without scripts
+    Html,
+    /// The journal as one JSON document
+    Json,
+}
+
 /// An amount of dollars.
 fn money(text: &str) -> Result<Money, String> {
     let dollars: f64 = text
@@ -287,7 +353,7 @@ fn time(text: &str) -> Result<Duration, String> {
         let millis = match unit {
             "ms" => 1,
             "s" => 1_000,
-            "" if rest.is_empty() => 1_000,
+            "" if rest.is_empty() && sum.is_zero() => 1_000,
             "m" => 60_000,
             "h" => 3_600_000,
             _ => return Err(wrong()),

@@ -23,6 +23,7 @@ use crate::args::{Cli, DemoArgs, OutputFormat};
 use crate::exit::{self, Failure, Status};
 use crate::print::{self, Print, Prompts};
 use crate::setup::{self, Setup};
+use crate::signals::Signals;
 use crate::text::clean;
 
 /// What a small local model was asked, a line for each turn, and what it said, a message for each
@@ -159,6 +160,7 @@ async fn play(play: Play<'_>) -> Result<Status, Failure> {
         return print::run(Print {
             session,
             processes,
+            signals: Signals::listen()?,
             prompts: Prompts::One(first.to_owned()),
             format: play.format,
             partial: false,
@@ -168,6 +170,7 @@ async fn play(play: Play<'_>) -> Result<Status, Failure> {
             resumed: false,
             warnings: Vec::new(),
             limits: tooloop::Limits::default(),
+            verbose: false,
         })
         .await;
     }

@@ -11,6 +11,7 @@ use tooloop::{Content, Denial, Event, Events, Limits, Session, SessionError, Tur
 use crate::args::OutputFormat;
 use crate::exit::{self, Failure, Status};
 use crate::input::Line;
+use crate::interactive::took;
 use crate::output::Output;
 use crate::records::{Init, Records};
 use crate::signals::Signals;
@@ -19,6 +20,7 @@ use crate::signals::Signals;
 pub(crate) struct Print {
     pub(crate) session: Session,
     pub(crate) processes: Processes,
+    pub(crate) signals: Signals,
     pub(crate) prompts: Prompts,
     pub(crate) format: OutputFormat,
     pub(crate) partial: bool,
@@ -28,6 +30,7 @@ pub(crate) struct Print {
     pub(crate) resumed: bool,
     pub(crate) warnings: Vec<String>,
     pub(crate) limits: Limits,
+    pub(crate) verbose: bool,
 }
 
 /// Where prompts come from.
@@ -42,7 +45,6 @@ pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
     let internal = |what: &'static str| {
         move |error: std::io::Error| Failure::new(Status::Internal, format!("{what}: {error}"))
     };
-    let signals = Signals::new().map_err(internal("cannot listen for signals"))?;
     let output = Output::stdout().map_err(internal("cannot write to standard output"))?;
     let session_id = print.session.id().to_string();
     let mut records = Records::new(Some(session_id), print.partial);
@@ -64,7 +66,7 @@ pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
         session: &print.session,
         output: &output,
         records,
-        signals,
+        signals: print.signals,
         format: print.format,
         stopped: None,
         model: &print.model,
@@ -106,6 +108,11 @@ pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
                 "ended with this run while it was running: {title}"
             ));
         }
+    }
+    if print.verbose
+        && let Outcome::Untold(Ok(report)) = &last.outcome
+    {
+        complain(took(report).trim_start());
     }
     last.tell(&output, print.format, status).await;
     match output.finish() {

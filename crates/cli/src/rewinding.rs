@@ -4,11 +4,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tooloop::journal::{Catalog, SessionId, read_records};
+use tooloop::journal::{SessionId, read_records};
 use tooloop::provider::ScriptedProvider;
 use tooloop::{Agent, Content, PastTurn, Rewind, Rewound, SessionError, What};
 
 use crate::args::RewindArgs;
+use crate::block_on;
 use crate::exit::{Failure, Status};
 use crate::print::complain;
 use crate::text::clean;
@@ -20,19 +21,26 @@ const NAMED: usize = 40;
 const SHOWN: usize = 60;
 
 /// Goes back, or lists the turns.
-pub(crate) async fn rewind(
+pub(crate) fn rewind(
     root: Option<PathBuf>,
-    catalog: &Catalog,
-    args: RewindArgs,
+    path: &Path,
+    args: &RewindArgs,
 ) -> Result<Status, Failure> {
-    let found = catalog.find(&args.session);
-    let path = found.map_err(SessionError::from)?;
     let turn = match args.turn {
         Some(turn) => turn,
         None if args.undo => 0,
-        None => return list(&path),
+        None => return list(path),
     };
-    let (header, _) = read_records(&path, |_| {}).map_err(SessionError::from)?;
+    block_on(go_back(root, path, turn, args))
+}
+
+async fn go_back(
+    root: Option<PathBuf>,
+    path: &Path,
+    turn: usize,
+    args: &RewindArgs,
+) -> Result<Status, Failure> {
+    let (header, _) = read_records(path, |_| {}).map_err(SessionError::from)?;
     // Nobody is asked to write a reply: no model is needed.
     let agent = Agent::builder()
         .provider(Arc::new(ScriptedProvider::new()))
@@ -42,7 +50,7 @@ pub(crate) async fn rewind(
     let agent = agent
         .build()
         .map_err(|error| Failure::usage(error.to_string()))?;
-    let session = agent.resume(&path)?;
+    let session = agent.resume(path)?;
     session.warnings().iter().for_each(|words| complain(words));
     let what = match (args.files, args.conversation) {
         (true, _) => What::Files,
@@ -93,13 +101,7 @@ fn list(path: &Path) -> Result<Status, Failure> {
 }
 
 /// Begins a session with the past of another one.
-pub(crate) fn fork(
-    catalog: &Catalog,
-    session: &str,
-    at: Option<usize>,
-    id: Option<&str>,
-) -> Result<Status, Failure> {
-    let path = catalog.find(session).map_err(SessionError::from)?;
+pub(crate) fn fork(path: &Path, at: Option<usize>, id: Option<&str>) -> Result<Status, Failure> {
     let id = match id {
         None => SessionId::generate(),
         Some(id) => id
@@ -110,7 +112,7 @@ pub(crate) fn fork(
     if target.exists() {
         return Err(Failure::usage(format!("there is a session {id} already")));
     }
-    tooloop::fork_journal(&path, target, id, at)?;
+    tooloop::fork_journal(path, target, id, at)?;
     print(&[id.to_string()])
 }
 

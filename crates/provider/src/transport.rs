@@ -28,6 +28,10 @@ const FAILURE_TIME: Duration = Duration::from_secs(5);
 /// call if the body has been read to its end.
 const END_LAG: Duration = Duration::from_millis(100);
 
+/// For how long an answer is still looked for when its time is up. A process that was stopped for a
+/// while, as by a terminal, wakes with its alarm rung and what has come meanwhile unread.
+const LAST_LOOK: Duration = Duration::from_millis(50);
+
 /// A time that nobody waits out.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
@@ -116,7 +120,7 @@ async fn start(call: Call, codec: &dyn Codec) -> Result<ModelStream, ModelError>
         biased;
         () = cancel.cancelled() => return Err(crate::scripted::cancelled()),
         begun = begin => begun,
-        () = tokio::time::sleep(timers.first_byte) => {
+        () = rung(tokio::time::sleep(timers.first_byte)) => {
             return Err(ModelError::new(
                 ModelErrorKind::FirstByteTimeout,
                 format!("{host} sent no byte within {}", shown(timers.first_byte)),
@@ -140,6 +144,12 @@ async fn start(call: Call, codec: &dyn Codec) -> Result<ModelStream, ModelError>
         over: false,
     };
     Ok(reading.into_stream(&head))
+}
+
+/// Waits for an alarm, and a last look longer.
+async fn rung(alarm: impl Future<Output = ()>) {
+    alarm.await;
+    tokio::time::sleep(LAST_LOOK).await;
 }
 
 /// A reply that is being read.
@@ -214,7 +224,7 @@ impl Reading {
             biased;
             () = self.cancel.cancelled() => return Err(crate::scripted::cancelled()),
             chunk = response.chunk() => chunk,
-            () = self.alarm.as_mut() => return Err(self.too_silent(idle <= content)),
+            () = rung(self.alarm.as_mut()) => return Err(self.too_silent(idle <= content)),
         };
         self.without_content = self.without_content.saturating_add(begun.elapsed());
         match chunk {
@@ -320,7 +330,10 @@ async fn refused(response: Response, host: &str, codec: &dyn Codec) -> ModelErro
         retry_after_ms: header("retry-after-ms"),
         retry_after: header("retry-after"),
         body: &body,
-        now: SystemTime::now(),
+        // A date to come back at is meant by the clock of who wrote it; ours may be wrong by hours.
+        now: header("date")
+            .and_then(|date| httpdate::parse_http_date(date).ok())
+            .unwrap_or_else(SystemTime::now),
     })
 }
 

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use tokio::sync::oneshot;
 use tooloop_kernel::Transcript;
 use tooloop_model::{Content, Message};
-use tooloop_session::{
-    ForkedFrom, Header, JsonlStore, Record, SessionId, files_beside, read_records,
-};
+use tooloop_session::{ForkedFrom, Header, JsonlStore, Line, SessionId, files_beside, read_past};
 
 use crate::checkpoints::{self, Back, How};
 use crate::session::Command;
@@ -152,23 +150,25 @@ pub struct PastTurn {
     pub files: Vec<PathBuf>,
 }
 
-/// A conversation that is read back, with the record at which each of its turns begins.
+/// A conversation that is read back, with the line at which each of its turns begins.
 #[derive(Default)]
 struct Past {
     transcript: Transcript,
     starts: Vec<(usize, jiff::Timestamp)>,
-    records: usize,
+    lines: usize,
 }
 
 impl Past {
-    fn apply(&mut self, record: &Record) {
-        self.transcript.apply(&record.entry);
-        let turns = self.transcript.turns().len();
-        self.starts.truncate(turns);
-        if self.starts.len() < turns {
-            self.starts.push((self.records, record.time));
+    fn apply(&mut self, line: &Line) {
+        if let Line::Record(record) = line {
+            self.transcript.apply(&record.entry);
+            let turns = self.transcript.turns().len();
+            self.starts.truncate(turns);
+            if self.starts.len() < turns {
+                self.starts.push((self.lines, record.time));
+            }
         }
-        self.records = self.records.saturating_add(1);
+        self.lines = self.lines.saturating_add(1);
     }
 }
 
@@ -178,7 +178,7 @@ impl Past {
 /// If the journal cannot be read.
 pub fn past_turns(journal: &Path) -> Result<Vec<PastTurn>, SessionError> {
     let mut past = Past::default();
-    read_records(journal, |record| past.apply(&record))?;
+    read_past(journal, |line| past.apply(&line))?;
     let turns = u32::try_from(past.starts.len()).unwrap_or(u32::MAX);
     // Without a record of changes there is nothing to tell of them.
     let files = checkpoints::changed_files(&files_beside(journal), turns).unwrap_or_default();
@@ -207,29 +207,30 @@ pub fn fork_journal(
     at: Option<usize>,
 ) -> Result<(), SessionError> {
     let mut past = Past::default();
-    let mut records = Vec::new();
-    let (parent, _) = read_records(journal, |record| {
-        past.apply(&record);
-        records.push(record);
+    let mut lines = Vec::new();
+    let read = read_past(journal, |line| {
+        past.apply(&line);
+        lines.push(line);
     })?;
+    let parent = read.header;
     let turns = past.starts.len();
     if let Some(turn) = at {
         if !(1..=turns).contains(&turn) {
             return Err(SessionError::NoSuchTurn { turn, turns });
         }
         if let Some((end, _)) = past.starts.get(turn) {
-            records.truncate(*end);
+            lines.truncate(*end);
         }
     }
     let header = Header {
         forked_from: Some(ForkedFrom {
             session: parent.session,
-            record: records.last().map(|record| record.id.clone()),
+            record: lines.last().map(|line| line.id().to_owned()),
         }),
         ..Header::new(id, parent.workspace)
     };
     let files = files_beside(&target);
-    JsonlStore::fork(target, header, records).make()?;
+    JsonlStore::fork(target, header, lines).make()?;
     checkpoints::inherit(&files_beside(journal), &files, at.unwrap_or(turns));
     Ok(())
 }

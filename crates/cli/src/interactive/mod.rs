@@ -24,6 +24,8 @@ mod turn;
 mod view;
 mod words;
 
+pub(crate) use words::took;
+
 use std::io::{self, IsTerminal as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -173,7 +175,7 @@ impl Front {
         }
         self.terminal.print(text).await.map_err(|error| {
             Failure::new(
-                Status::Terminated,
+                Status::HungUp,
                 format!("cannot write to the terminal: {error}"),
             )
         })

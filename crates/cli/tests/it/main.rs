@@ -7,18 +7,22 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::print_stdout,
     reason = "a test may fail anywhere"
 )]
 
 mod bash;
 mod exits;
 mod files;
+mod full_disk;
 mod headless;
 mod history;
 mod jobs;
 mod retries;
 mod rewind;
+mod same_bytes;
 mod session;
+mod sessions_cli;
 mod support;
 mod torture;
 mod wire;

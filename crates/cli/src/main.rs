@@ -11,6 +11,7 @@ mod interactive;
 mod output;
 mod print;
 mod records;
+mod rewinding;
 mod sessions;
 mod settings;
 mod setup;

@@ -279,6 +279,7 @@ fn agent(
             ..RetryPolicy::default()
         })
         .policy(policy(settings, workspace))
+        .checkpoints(settings.checkpoints)
 }
 
 /// The rules of all sources. Relative paths in them mean paths in the workspace.

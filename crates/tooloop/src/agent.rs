@@ -9,11 +9,12 @@ use tooloop_kernel::{
 use tooloop_policy::{Policy, Rule};
 use tooloop_provider::Provider;
 use tooloop_session::{
-    Catalog, ForkedFrom, Header, JsonlStore, MemoryStore, SessionId, Store, inherited_outputs,
-    outputs_beside, read_past,
+    Catalog, ForkedFrom, Header, JsonlStore, MemoryStore, SessionId, Store, files_beside,
+    inherited_files, inherited_outputs, outputs_beside, read_past,
 };
 use tooloop_tool::{DynTool, Registry, Scope, Tool, tool};
 
+use crate::checkpoints::{self, Place};
 use crate::driver::{self, Keep, Parts};
 use crate::output_schema::{AnswerTool, OutputSchema};
 use crate::paths;
@@ -34,6 +35,8 @@ struct Recipe {
     results: ResultBudget,
     workspace: PathBuf,
     catalog: Option<Catalog>,
+    checkpoints: bool,
+    folders: Vec<PathBuf>,
     output: Option<OutputSchema>,
     stop_hook: Option<Arc<dyn StopHook>>,
     ledger: Option<Ledger>,
@@ -52,6 +55,7 @@ pub struct AgentBuilder {
     workspace: Option<PathBuf>,
     folders: Vec<PathBuf>,
     journal: Option<PathBuf>,
+    checkpoints: bool,
     fallback: Option<Fallback>,
     output: Option<OutputSchema>,
     stop_hook: Option<Arc<dyn StopHook>>,
@@ -74,6 +78,8 @@ struct Past {
     warnings: Vec<String>,
     /// The folders with the long outputs that it names, beside the session's own.
     outputs: Vec<PathBuf>,
+    /// Where the old contents of files are kept, and where those of its past are.
+    files: Option<(PathBuf, Vec<PathBuf>)>,
     resumed: bool,
 }
 
@@ -136,6 +142,14 @@ impl AgentBuilder {
     /// process.
     pub fn journal(mut self, root: impl Into<PathBuf>) -> Self {
         self.journal = Some(root.into());
+        self
+    }
+
+    /// Whether the old contents of files that calls change are kept beside the journal, so that
+    /// [`Session::rewind_to`] can restore them. Not without a journal, and not if this is not
+    /// called: for tools that work on this machine's files.
+    pub fn checkpoints(mut self, kept: bool) -> Self {
+        self.checkpoints = kept;
         self
     }
 
@@ -235,9 +249,9 @@ impl AgentBuilder {
         let workspace = real(self.workspace.unwrap_or_else(|| PathBuf::from(".")))?;
         let mut policy = self.policy.with_links_followed(paths::real);
         policy.roots.push(workspace.clone());
-        for folder in self.folders {
-            policy.roots.push(real(folder)?);
-        }
+        let folders = self.folders.into_iter().map(real);
+        let folders = folders.collect::<Result<Vec<_>, _>>()?;
+        policy.roots.extend(folders.iter().cloned());
         let mut registry = Registry::new();
         for ToolEntry(tool) in self.tools {
             registry.add(tool)?;
@@ -274,6 +288,8 @@ impl AgentBuilder {
             results: self.results,
             workspace,
             catalog,
+            checkpoints: self.checkpoints,
+            folders,
             output: self.output,
             stop_hook: self.stop_hook,
             ledger: self.ledger,
@@ -327,7 +343,10 @@ impl Agent {
             }
         };
         let outputs = self.outputs(id);
-        let past = Past::default();
+        let past = Past {
+            files: self.files(id).map(|folder| (folder, Vec::new())),
+            ..Past::default()
+        };
         Ok(self.start(store, past, outputs))
     }
 
@@ -343,6 +362,7 @@ impl Agent {
             transcript: opened.transcript,
             warnings: opened.warnings,
             outputs: inherited_outputs(path, &opened.header),
+            files: Some((files_beside(path), inherited_files(path, &opened.header))),
             resumed: true,
         };
         Ok(self.start(Box::new(opened.store), past, outputs))
@@ -359,6 +379,13 @@ impl Agent {
         let parent = read.header;
         let mut past_outputs = vec![outputs_beside(path)];
         past_outputs.extend(inherited_outputs(path, &parent));
+        let mut past_files = vec![files_beside(path)];
+        past_files.extend(inherited_files(path, &parent));
+        let files = self.files(id);
+        if let Some(folder) = &files {
+            let turns = read.transcript.turns().len();
+            checkpoints::inherit(&files_beside(path), folder, turns);
+        }
         let store: Box<dyn Store> = match &self.0.catalog {
             None => Box::new(MemoryStore::named(id)),
             Some(catalog) => {
@@ -376,6 +403,7 @@ impl Agent {
             transcript: read.transcript,
             warnings: read.warnings,
             outputs: past_outputs,
+            files: files.map(|folder| (folder, past_files)),
             resumed: true,
         };
         Ok(self.start(store, past, self.outputs(id)))
@@ -404,6 +432,12 @@ impl Agent {
                 (std::env::temp_dir().join(name), Keep::WhileItRuns)
             }
         })
+    }
+
+    /// Where the old contents of files of a new session are kept.
+    fn files(&self, id: SessionId) -> Option<PathBuf> {
+        let catalog = self.0.catalog.as_ref()?;
+        self.0.checkpoints.then(|| files_beside(&catalog.path(id)))
     }
 
     fn start(
@@ -441,6 +475,16 @@ impl Agent {
             resumed: past.resumed,
             results: recipe.results,
             outputs,
+            files: past
+                .files
+                .filter(|_| recipe.checkpoints)
+                .map(|(folder, inherited)| Place {
+                    workspace: recipe.workspace.clone(),
+                    folders: recipe.folders.clone(),
+                    folder,
+                    inherited,
+                    cap: checkpoints::CAP,
+                }),
             output: recipe.output.clone(),
             stop_hook: recipe.stop_hook.clone(),
             ledger: recipe.ledger.clone(),

@@ -3,6 +3,8 @@
 //! It decides nothing. Each session is one task; it owns everything that runs for the session and
 //! ends it before it ends itself.
 
+mod files;
+
 use std::collections::HashMap;
 use std::future::Future;
 use std::path::PathBuf;
@@ -22,13 +24,14 @@ use tooloop_kernel::{
     Answer, Delivery, Effect, Entry, Input, Kernel, Ledger, Settings, StopJudgement, Sync,
     Transcript, TurnEnd,
 };
-use tooloop_model::{Content, ToolInput, ToolUse};
+use tooloop_model::{Content, ToolInput, ToolUse, ToolUseId};
 use tooloop_policy::Policy;
 use tooloop_provider::Provider;
 use tooloop_session::{Store, StoreError};
 use tooloop_tool::{Background, Progress, Registry, ToolContext, ToolError, ToolOutput};
 use tracing::{Instrument, Span};
 
+use crate::checkpoints::{Checkpoints, Place};
 use crate::event::Broadcast;
 use crate::gate::RegistryGate;
 use crate::keeping::{Journal, flushed};
@@ -63,6 +66,8 @@ pub(crate) struct Parts {
     pub(crate) results: ResultBudget,
     /// Where long results go, and whether that ends with the session.
     pub(crate) outputs: Option<(PathBuf, Keep)>,
+    /// Where the old contents of files are kept, if they are.
+    pub(crate) files: Option<Place>,
     pub(crate) output: Option<OutputSchema>,
     pub(crate) stop_hook: Option<Arc<dyn StopHook>>,
     pub(crate) ledger: Option<Ledger>,
@@ -94,6 +99,9 @@ pub(crate) fn start(parts: Parts) -> Session {
     let temporary = parts
         .outputs
         .and_then(|(folder, keep)| (keep == Keep::WhileItRuns).then_some(folder));
+    let checkpoints = parts
+        .files
+        .map(|place| Checkpoints::new(place, Arc::clone(&events), background.clone()));
     let kernel = Kernel::new(parts.settings, Arc::clone(&gate) as _, parts.transcript);
     let kernel = match parts.ledger {
         Some(ledger) => kernel.with_ledger(ledger),
@@ -117,6 +125,8 @@ pub(crate) fn start(parts: Parts) -> Session {
         tools: JoinSet::new(),
         runs: HashMap::new(),
         early: Vec::new(),
+        told: Vec::new(),
+        started: None,
         questions: FuturesUnordered::new(),
         asked: HashMap::new(),
         timers: Vec::new(),
@@ -126,6 +136,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         background: background.clone(),
         results: Arc::new(Results::new(parts.results, outputs)),
         temporary,
+        checkpoints,
         noticed: noticing,
     };
     let task = tokio::spawn(driver.run(inbox, end.clone(), parts.resumed));
@@ -160,6 +171,11 @@ struct Driver {
     /// Of calls that are over while their message is still being written: fires if their results
     /// are thrown away, as it does for calls that run.
     early: Vec<CancellationToken>,
+    /// Of read-only calls that are over, by the turn that they belong to: fires if the conversation
+    /// is taken back to before it.
+    told: Vec<(usize, CancellationToken)>,
+    /// The newest call that is on record as about to run: one with effects.
+    started: Option<ToolUseId>,
     questions: FuturesUnordered<BoxFuture<'static, (u64, Reply)>>,
     /// The questions that still want an answer.
     asked: HashMap<u64, ToolUse>,
@@ -176,12 +192,14 @@ struct Driver {
     results: Arc<Results>,
     /// The folder that ends with the session.
     temporary: Option<PathBuf>,
+    checkpoints: Option<Checkpoints>,
     /// Whether notices wait for a turn to be told in.
     noticed: watch::Sender<bool>,
 }
 
 struct Run {
     tool_use: ToolUse,
+    is_read_only: bool,
     cancellation: CancellationToken,
     task: tokio::task::Id,
     span: Span,
@@ -302,6 +320,11 @@ impl Driver {
 
     async fn take(&mut self, came: Came) -> Result<(), StoreError> {
         let input = match came {
+            Came::Command(Some(Command::RewindFiles { back, how, reply })) => {
+                let rewound = self.rewind_files(back, how).await;
+                drop(reply.send(rewound));
+                return Ok(());
+            }
             Came::Command(Some(command)) => match self.command(command) {
                 Some(input) => input,
                 None => return Ok(()),
@@ -434,6 +457,8 @@ impl Driver {
                 drop(reply.send(self.kernel.transcript().clone()));
                 None
             }
+            // Taken out before.
+            Command::RewindFiles { .. } => None,
         }
     }
 
@@ -490,11 +515,16 @@ impl Driver {
         // Not there any more: it was cancelled, and nobody wants its answer.
         let Run {
             tool_use,
+            is_read_only,
             cancellation,
             span,
             ..
         } = self.runs.remove(&run)?;
         Trace::tool_ended(&span, &output);
+        if is_read_only {
+            let turn = self.kernel.transcript().turns().len();
+            self.told.push((turn, cancellation.clone()));
+        }
         if self.model.is_some() {
             self.early.push(cancellation);
         }
@@ -570,6 +600,12 @@ impl Driver {
             }
             if let Some(turn) = &mut self.turn {
                 turn.note(&entry);
+            }
+            if let Entry::Rewound { turn } = &entry {
+                self.taken_back(*turn);
+            }
+            if let Entry::CallStarted { tool_use_id } = &entry {
+                self.started = Some(tool_use_id.clone());
             }
             if self.events.is_watched() {
                 self.events.send(&Event::Recorded(Arc::new(entry)));
@@ -680,13 +716,24 @@ impl Driver {
         self.events.send(&Event::ToolStarted {
             tool_use: tool_use.clone(),
         });
+        let is_read_only = self.started.take_if(|id| *id == tool_use.id).is_none();
+        let checkpoint = if is_read_only {
+            None
+        } else {
+            self.checkpoint(&tool_use)
+        };
         let results = Arc::clone(&self.results);
         let tool = self.registry.get(&tool_use.name).cloned();
         let input = tool_use.input.clone();
         let span = self.trace.tool_begins(&tool_use);
         let work = async move {
+            let kept = match &checkpoint {
+                Some(checkpoint) => checkpoint.before(&context.cancellation).await,
+                None => true,
+            };
             let begun = Instant::now();
             let result = match (tool, input) {
+                (Some(_), _) if !kept => Err(ToolError::Cancelled),
                 (Some(tool), ToolInput::Valid(input)) => tool.run(&input, &context).await,
                 // The gate lets neither pass.
                 (None, _) | (_, ToolInput::Invalid { .. }) => {
@@ -694,6 +741,9 @@ impl Driver {
                 }
             };
             let duration = begun.elapsed();
+            if let Some(checkpoint) = checkpoint {
+                checkpoint.after();
+            }
             let id = context.tool_use_id;
             Ran {
                 run,
@@ -704,6 +754,7 @@ impl Driver {
         let task = self.tools.spawn(work.instrument(span.clone()));
         let run_under_way = Run {
             tool_use,
+            is_read_only,
             cancellation,
             task: task.id(),
             span,
@@ -746,6 +797,9 @@ impl Driver {
         let ended = async { while self.tools.join_next().await.is_some() {} };
         if tokio::time::timeout(CLOSE_GRACE, ended).await.is_err() {
             self.tools.shutdown().await;
+        }
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.close().await;
         }
         if let Some(folder) = self.temporary.take() {
             // There may be none, since nothing was long.

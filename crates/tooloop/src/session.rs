@@ -12,6 +12,7 @@ use tooloop_session::SessionId;
 use tooloop_tool::Background;
 use tracing::Span;
 
+use crate::checkpoints::{Back, FilesRewound, How};
 use crate::event::Broadcast;
 use crate::{Events, SessionError, TurnReport};
 
@@ -59,6 +60,11 @@ pub(crate) enum Command {
     Rewind {
         turn: usize,
         reply: oneshot::Sender<Result<(), SessionError>>,
+    },
+    RewindFiles {
+        back: Back,
+        how: How,
+        reply: oneshot::Sender<Result<FilesRewound, SessionError>>,
     },
     Limits(Limits),
     Inspect(oneshot::Sender<Transcript>),
@@ -254,7 +260,7 @@ impl Session {
         }
     }
 
-    async fn tell(&self, command: Command) -> Result<(), SessionError> {
+    pub(crate) async fn tell(&self, command: Command) -> Result<(), SessionError> {
         self.commands
             .send(command)
             .await

@@ -11,6 +11,7 @@
 #[expect(dead_code, reason = "the tests of headless runs look closer")]
 mod collector;
 mod pty;
+mod rewind;
 
 use rustix::process::Signal;
 use tooloop_testkit::{

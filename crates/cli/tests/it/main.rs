@@ -20,6 +20,7 @@ mod headless;
 mod history;
 mod jobs;
 mod retries;
+mod rewind;
 mod same_bytes;
 mod session;
 mod sessions_cli;

@@ -48,6 +48,7 @@ fn what_would_widen_is_not_applied_and_said() {
         ("debug_file", "debug_file = \"log\""),
         ("log", "log = \"trace\""),
         ("otlp_endpoint", "otlp_endpoint = \"http://evil.invalid\""),
+        ("checkpoints", "checkpoints = false"),
     ];
     // Nothing is wider than the default set of tools.
     for key in KEYS.iter().filter(|key| key.name != "tools") {

@@ -121,6 +121,23 @@ pub(crate) enum SessionsCommand {
         #[arg(short = 'C', long = "cd", value_name = "DIR")]
         directory: Option<PathBuf>,
     },
+    /// Go back to before a turn of a session: conversation and files. Without a turn, list them
+    Rewind(RewindArgs),
+    /// Begin a new session with the past of another one, and print its id
+    Fork {
+        /// The session's id, its beginning, or a file
+        #[arg(value_name = "ID|FILE")]
+        session: String,
+        /// The last turn that the new session has; all of them if this is not given
+        #[arg(long, value_name = "TURN")]
+        at: Option<usize>,
+        /// The new session's id, a UUID
+        #[arg(long, value_name = "UUID")]
+        session_id: Option<String>,
+        /// The folder
+        #[arg(short = 'C', long = "cd", value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
     /// Show what was said and done in a session
     Show {
         /// The session's id, its beginning, or a file
@@ -184,6 +201,34 @@ pub(crate) enum SessionsCommand {
         #[arg(short = 'C', long = "cd", value_name = "DIR")]
         directory: Option<PathBuf>,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RewindArgs {
+    /// The session's id, its beginning, or a file
+    #[arg(value_name = "ID|FILE")]
+    pub(crate) session: String,
+    /// The first turn that is undone
+    #[arg(conflicts_with = "undo")]
+    pub(crate) turn: Option<usize>,
+    /// Only restore files
+    #[arg(long, conflicts_with = "conversation")]
+    pub(crate) files: bool,
+    /// Only cut the conversation
+    #[arg(long)]
+    pub(crate) conversation: bool,
+    /// Undo what the newest rewind did to files
+    #[arg(long, conflicts_with = "conversation")]
+    pub(crate) undo: bool,
+    /// Also restore files that somebody else has changed since
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Change nothing, only tell what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// The folder
+    #[arg(short = 'C', long = "cd", value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -303,6 +348,9 @@ pub(crate) struct RunArgs {
     /// Confine commands: this version knows only "off"
     #[arg(long, value_name = "PROFILE")]
     pub(crate) sandbox: Option<String>,
+    /// Add lines about all that happens to this file, without what was said and without keys
+    #[arg(long, value_name = "FILE")]
+    pub(crate) debug_file: Option<String>,
     /// Tell more on standard error
     #[arg(short, long)]
     pub(crate) verbose: bool,

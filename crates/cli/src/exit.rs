@@ -127,12 +127,14 @@ impl From<tooloop::SessionError> for Failure {
             tooloop::SessionError::BlankPrompt | tooloop::SessionError::NoSuchTurn { .. } => {
                 Status::Input
             }
+            tooloop::SessionError::NoFiles => Status::Usage,
             tooloop::SessionError::Journal(
                 tooloop::journal::StoreError::NotFound { .. }
                 | tooloop::journal::StoreError::Ambiguous { .. },
             ) => Status::Usage,
             tooloop::SessionError::Busy
             | tooloop::SessionError::Closed
+            | tooloop::SessionError::Files(_)
             | tooloop::SessionError::Journal(_) => Status::Internal,
         };
         Self::new(status, error.to_string())

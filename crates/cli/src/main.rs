@@ -12,10 +12,12 @@ mod output;
 mod print;
 mod records;
 mod replay;
+mod rewinding;
 mod sessions;
 mod settings;
 mod setup;
 mod signals;
+mod telemetry;
 mod text;
 mod toolset;
 
@@ -30,6 +32,7 @@ use crate::args::{Cli, Command, InputFormat, OutputFormat, RunArgs};
 use crate::exit::{Failure, Status};
 use crate::print::{Print, Prompts, complain};
 use crate::records::Records;
+use crate::setup::Setup;
 use crate::signals::Signals;
 
 fn main() -> ExitCode {
@@ -168,12 +171,25 @@ async fn headless_run(args: RunArgs, workspace: &std::path::Path) -> Result<Stat
         InputFormat::StreamJson => Prompts::Lines(input::lines()),
     };
     // A server may be asked for its models here, which takes as long as the server likes.
-    let setup = tokio::select! {
+    let mut setup = tokio::select! {
         setup = setup::setup(&args, workspace) => setup?,
         status = signals.next() => {
             return Err(not_begun(status));
         }
     };
+    let telemetry = std::mem::take(&mut setup.telemetry);
+    let status = headless_session(&args, workspace, setup, prompts, signals).await;
+    telemetry.finish(args.verbose).await;
+    status
+}
+
+async fn headless_session(
+    args: &RunArgs,
+    workspace: &std::path::Path,
+    setup: Setup,
+    prompts: Prompts,
+    signals: Signals,
+) -> Result<Status, Failure> {
     let agent = setup
         .agent
         .build()
@@ -231,11 +247,13 @@ async fn piped_prompt(args: &RunArgs, signals: &mut Signals) -> Result<String, F
 }
 
 async fn interactive_run(args: RunArgs, workspace: &std::path::Path) -> Result<Status, Failure> {
-    let setup = setup::setup(&args, workspace).await?;
+    let mut setup = setup::setup(&args, workspace).await?;
+    let telemetry = std::mem::take(&mut setup.telemetry);
     let recording = setup.recording.clone();
-    let result = interactive::run(args.prompt, setup, workspace).await;
+    let status = interactive::run(args.prompt, setup, workspace).await;
+    telemetry.finish(args.verbose).await;
     replay::complain_about(recording.as_ref());
-    result
+    status
 }
 
 fn config(args: &RunArgs) -> Result<Status, Failure> {

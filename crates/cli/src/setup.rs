@@ -21,6 +21,7 @@ use crate::exit::{Failure, Status};
 use crate::replay;
 use crate::sessions;
 use crate::settings::{self, Fault, Loaded, Problem, Settings, Sources};
+use crate::telemetry::{self, Telemetry};
 use crate::toolset::{self, Materials, ToolSet};
 
 /// What a run is made of, whatever its front end.
@@ -36,6 +37,7 @@ pub(crate) struct Setup {
     /// What the run is recorded on beside its journal.
     pub(crate) recording: Option<Cassette>,
     pub(crate) warnings: Vec<String>,
+    pub(crate) telemetry: Telemetry,
 }
 
 /// Which session is begun or gone on with.
@@ -125,6 +127,7 @@ pub(crate) fn load_settings(args: &RunArgs, workspace: &Path) -> Result<Loaded, 
         ("tools", &args.tools),
         ("permission_mode", &args.permission_mode),
         ("sandbox", &args.sandbox),
+        ("debug_file", &args.debug_file),
     ];
     for (key, value) in single {
         flags.extend(value.iter().map(|value| (key, value.clone())));
@@ -159,7 +162,9 @@ pub(crate) fn load_settings(args: &RunArgs, workspace: &Path) -> Result<Loaded, 
 
 /// Puts a run together. Asks the network only where a local server must be found or named.
 pub(crate) async fn setup(args: &RunArgs, workspace: &Path) -> Result<Setup, Failure> {
-    let loaded = load_settings(args, workspace)?;
+    let mut loaded = load_settings(args, workspace)?;
+    let (telemetry, more) = telemetry::start(&loaded.settings, &environment)?;
+    loaded.warnings.extend(more);
     let open = open(args, workspace)?;
     let settings = &loaded.settings;
     let (provider, model) = provider(settings).await?;
@@ -182,13 +187,15 @@ pub(crate) async fn setup(args: &RunArgs, workspace: &Path) -> Result<Setup, Fai
         fallback,
     };
     let setup = assemble(args, workspace, loaded, open, asked)?;
-    Ok(match recording {
-        Some(cassette) => Setup {
-            agent: setup.agent.recording(cassette.clone()),
-            recording: Some(cassette),
-            ..setup
-        },
-        None => setup,
+    let agent = match &recording {
+        Some(cassette) => setup.agent.recording(cassette.clone()),
+        None => setup.agent,
+    };
+    Ok(Setup {
+        agent,
+        recording,
+        telemetry,
+        ..setup
     })
 }
 
@@ -199,7 +206,7 @@ pub(crate) struct Asked {
     pub(crate) fallback: Option<String>,
 }
 
-/// The same with a provider that is there already. Asks no network.
+/// The same with a provider that is there already. Asks no network and tells nobody.
 pub(crate) fn assemble(
     args: &RunArgs,
     workspace: &Path,
@@ -293,6 +300,7 @@ pub(crate) fn assemble(
         open,
         recording: None,
         warnings,
+        telemetry: Telemetry::default(),
     })
 }
 
@@ -329,6 +337,7 @@ fn agent(
             ..RetryPolicy::default()
         })
         .policy(policy(settings, workspace))
+        .checkpoints(settings.checkpoints)
 }
 
 /// The rules of all sources. Relative paths in them mean paths in the workspace.
@@ -348,6 +357,7 @@ fn policy(settings: &Settings, workspace: &Path) -> Policy {
 /// What commands may see of this process's environment.
 fn environment_rules(settings: &Settings) -> EnvironmentRules {
     let mut withhold: Vec<String> = KEY_VARIABLES.iter().map(ToString::to_string).collect();
+    withhold.extend(telemetry::WITHHELD.iter().map(ToString::to_string));
     withhold.extend(settings.withhold_environment.iter().cloned());
     EnvironmentRules {
         withhold,

@@ -150,6 +150,18 @@ impl JsonlStore {
         &self.path
     }
 
+    /// Makes the file of a new session now, with what it begins with.
+    ///
+    /// # Errors
+    /// If it cannot be written, or is there already.
+    pub fn make(&mut self) -> Result<(), StoreError> {
+        let written = self.write(&[]);
+        if written.is_err() {
+            self.state = State::Failed;
+        }
+        written
+    }
+
     fn write(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
         let mut lines = Vec::with_capacity(256);
         if let State::Planned(planned) = &self.state {

@@ -9,6 +9,7 @@
 
 #![warn(missing_docs)]
 
+mod blobs;
 mod catalog;
 pub mod conformance;
 mod error;
@@ -28,6 +29,7 @@ mod repair;
 mod salvage;
 mod store;
 
+pub use blobs::{BlobId, Blobs, NotKept, files_beside, inherited_files};
 pub use catalog::{Catalog, Summary, inherited_outputs, outputs_beside};
 pub use error::StoreError;
 pub use fault::{Fault, FaultKind};

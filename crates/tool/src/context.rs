@@ -16,8 +16,9 @@ pub struct ToolContext {
     pub tool_use_id: ToolUseId,
     /// The workspace: relative paths mean paths in it.
     pub working_directory: PathBuf,
-    /// Fires when the call is to end. It fires after its end too if the call ran while the model
-    /// was still writing and its result is thrown away: who keeps what was read asks it then.
+    /// Fires when the call is to end. For a read-only call it fires after its end too if its result
+    /// is thrown away, since the message that asked for it came to nothing, or if the conversation is
+    /// taken back to before it: who keeps what was read asks it then.
     pub cancellation: CancellationToken,
     /// Takes what a person may watch while the call runs.
     pub progress: Progress,

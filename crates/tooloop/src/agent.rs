@@ -10,11 +10,12 @@ use tooloop_kernel::{
 use tooloop_policy::{Policy, Rule};
 use tooloop_provider::{Cassette, Provider};
 use tooloop_session::{
-    Catalog, ForkedFrom, Header, JsonlStore, Line, MemoryStore, SessionId, Store,
-    inherited_outputs, outputs_beside, read_past,
+    Catalog, ForkedFrom, Header, JsonlStore, Line, MemoryStore, SessionId, Store, files_beside,
+    inherited_files, inherited_outputs, outputs_beside, read_past,
 };
 use tooloop_tool::{DynTool, Registry, Scope, Tool, tool};
 
+use crate::checkpoints::{self, Place};
 use crate::driver::{self, Keep, Parts};
 use crate::output_schema::{AnswerTool, OutputSchema};
 use crate::paths;
@@ -39,6 +40,8 @@ struct Recipe {
     recording: Option<Cassette>,
     /// Whether a session is, or was, on the cassette.
     recorded: AtomicBool,
+    checkpoints: bool,
+    folders: Vec<PathBuf>,
     output: Option<OutputSchema>,
     stop_hook: Option<Arc<dyn StopHook>>,
     ledger: Option<Ledger>,
@@ -58,6 +61,7 @@ pub struct AgentBuilder {
     folders: Vec<PathBuf>,
     journal: Option<PathBuf>,
     recording: Option<Cassette>,
+    checkpoints: bool,
     fallback: Option<Fallback>,
     output: Option<OutputSchema>,
     stop_hook: Option<Arc<dyn StopHook>>,
@@ -82,6 +86,8 @@ struct Past {
     warnings: Vec<String>,
     /// The folders with the long outputs that it names, beside the session's own.
     outputs: Vec<PathBuf>,
+    /// Where the old contents of files are kept, and where those of its past are.
+    files: Option<(PathBuf, Vec<PathBuf>)>,
     resumed: bool,
 }
 
@@ -152,6 +158,14 @@ impl AgentBuilder {
     /// [`tooloop_provider::RecordingProvider`] on the same cassette. One cassette holds one session.
     pub fn recording(mut self, cassette: Cassette) -> Self {
         self.recording = Some(cassette);
+        self
+    }
+
+    /// Whether the old contents of files that calls change are kept beside the journal, so that
+    /// [`Session::rewind_to`] can restore them. Not without a journal, and not if this is not
+    /// called: for tools that work on this machine's files.
+    pub fn checkpoints(mut self, kept: bool) -> Self {
+        self.checkpoints = kept;
         self
     }
 
@@ -251,9 +265,9 @@ impl AgentBuilder {
         let workspace = real(self.workspace.unwrap_or_else(|| PathBuf::from(".")))?;
         let mut policy = self.policy.with_links_followed(paths::real);
         policy.roots.push(workspace.clone());
-        for folder in self.folders {
-            policy.roots.push(real(folder)?);
-        }
+        let folders = self.folders.into_iter().map(real);
+        let folders = folders.collect::<Result<Vec<_>, _>>()?;
+        policy.roots.extend(folders.iter().cloned());
         let mut registry = Registry::new();
         for ToolEntry(tool) in self.tools {
             registry.add(tool)?;
@@ -292,6 +306,8 @@ impl AgentBuilder {
             catalog,
             recording: self.recording,
             recorded: AtomicBool::new(false),
+            checkpoints: self.checkpoints,
+            folders,
             output: self.output,
             stop_hook: self.stop_hook,
             ledger: self.ledger,
@@ -345,7 +361,10 @@ impl Agent {
             }
         };
         let outputs = self.outputs(id);
-        let past = Past::default();
+        let past = Past {
+            files: self.files(id).map(|folder| (folder, Vec::new())),
+            ..Past::default()
+        };
         Ok(self.start(store, past, outputs))
     }
 
@@ -367,6 +386,7 @@ impl Agent {
             entries,
             warnings: opened.warnings,
             outputs: inherited_outputs(path, &opened.header),
+            files: Some((files_beside(path), inherited_files(path, &opened.header))),
             resumed: true,
         };
         Ok(self.start(Box::new(opened.store), past, outputs))
@@ -384,6 +404,13 @@ impl Agent {
         let mut past_outputs = vec![outputs_beside(path)];
         past_outputs.extend(inherited_outputs(path, &parent));
         let entries = self.to_record(|| Ok(lines.iter().filter_map(entry).collect()))?;
+        let mut past_files = vec![files_beside(path)];
+        past_files.extend(inherited_files(path, &parent));
+        let files = self.files(id);
+        if let Some(folder) = &files {
+            let turns = read.transcript.turns().len();
+            checkpoints::inherit(&files_beside(path), folder, turns);
+        }
         let store: Box<dyn Store> = match &self.0.catalog {
             None => Box::new(MemoryStore::named(id)),
             Some(catalog) => {
@@ -402,6 +429,7 @@ impl Agent {
             entries,
             warnings: read.warnings,
             outputs: past_outputs,
+            files: files.map(|folder| (folder, past_files)),
             resumed: true,
         };
         Ok(self.start(store, past, self.outputs(id)))
@@ -439,6 +467,12 @@ impl Agent {
         let folder = std::env::temp_dir().join(format!("tooloop-outputs-{id}"));
         let outputs = Some((folder, Keep::WhileItRuns));
         self.parts(Box::new(MemoryStore::named(id)), Past::default(), outputs)
+    }
+
+    /// Where the old contents of files of a new session are kept.
+    fn files(&self, id: SessionId) -> Option<PathBuf> {
+        let catalog = self.0.catalog.as_ref()?;
+        self.0.checkpoints.then(|| files_beside(&catalog.path(id)))
     }
 
     fn start(
@@ -506,6 +540,16 @@ impl Agent {
             resumed: past.resumed,
             results: recipe.results,
             outputs,
+            files: past
+                .files
+                .filter(|_| recipe.checkpoints)
+                .map(|(folder, inherited)| Place {
+                    workspace: recipe.workspace.clone(),
+                    folders: recipe.folders.clone(),
+                    folder,
+                    inherited,
+                    cap: checkpoints::CAP,
+                }),
             output: recipe.output.clone(),
             stop_hook: recipe.stop_hook.clone(),
             ledger: recipe.ledger.clone(),

@@ -3,6 +3,8 @@
 //! It decides nothing. Each session is one task; it owns everything that runs for the session and
 //! ends it before it ends itself.
 
+mod files;
+
 use std::collections::HashMap;
 use std::future::Future;
 use std::path::PathBuf;
@@ -22,12 +24,14 @@ use tooloop_kernel::{
     Answer, Delivery, Effect, Entry, Input, Kernel, Ledger, Settings, StopJudgement, Sync,
     Transcript, TurnEnd,
 };
-use tooloop_model::{Content, ToolInput, ToolUse};
+use tooloop_model::{Content, ToolInput, ToolUse, ToolUseId};
 use tooloop_policy::Policy;
 use tooloop_provider::Provider;
 use tooloop_session::{Store, StoreError};
 use tooloop_tool::{Background, Progress, Registry, ToolContext, ToolError, ToolOutput};
+use tracing::{Instrument, Span};
 
+use crate::checkpoints::{Checkpoints, Place};
 use crate::event::Broadcast;
 use crate::gate::RegistryGate;
 use crate::keeping::{Journal, flushed};
@@ -35,7 +39,8 @@ use crate::model_call::ModelCall;
 use crate::output_schema::OutputSchema;
 use crate::results::Results;
 use crate::session::Command;
-use crate::turn::TurnUnderWay;
+use crate::trace::Trace;
+use crate::turn::{ReportSender, TurnUnderWay};
 use crate::{
     Approval, Event, Question, Reply, ResultBudget, Session, SessionError, StopHook, Stopping,
 };
@@ -61,6 +66,8 @@ pub(crate) struct Parts {
     pub(crate) results: ResultBudget,
     /// Where long results go, and whether that ends with the session.
     pub(crate) outputs: Option<(PathBuf, Keep)>,
+    /// Where the old contents of files are kept, if they are.
+    pub(crate) files: Option<Place>,
     pub(crate) output: Option<OutputSchema>,
     pub(crate) stop_hook: Option<Arc<dyn StopHook>>,
     pub(crate) ledger: Option<Ledger>,
@@ -92,6 +99,9 @@ pub(crate) fn start(parts: Parts) -> Session {
     let temporary = parts
         .outputs
         .and_then(|(folder, keep)| (keep == Keep::WhileItRuns).then_some(folder));
+    let checkpoints = parts
+        .files
+        .map(|place| Checkpoints::new(place, Arc::clone(&events), background.clone()));
     let kernel = Kernel::new(parts.settings, Arc::clone(&gate) as _, parts.transcript);
     let kernel = match parts.ledger {
         Some(ledger) => kernel.with_ledger(ledger),
@@ -115,14 +125,18 @@ pub(crate) fn start(parts: Parts) -> Session {
         tools: JoinSet::new(),
         runs: HashMap::new(),
         early: Vec::new(),
+        told: Vec::new(),
+        started: None,
         questions: FuturesUnordered::new(),
         asked: HashMap::new(),
         timers: Vec::new(),
         turn: None,
+        trace: Trace::new(id),
         rewinding: None,
         background: background.clone(),
         results: Arc::new(Results::new(parts.results, outputs)),
         temporary,
+        checkpoints,
         noticed: noticing,
     };
     let task = tokio::spawn(driver.run(inbox, end.clone(), parts.resumed));
@@ -157,6 +171,11 @@ struct Driver {
     /// Of calls that are over while their message is still being written: fires if their results
     /// are thrown away, as it does for calls that run.
     early: Vec<CancellationToken>,
+    /// Of read-only calls that are over, by the turn that they belong to: fires if the conversation
+    /// is taken back to before it.
+    told: Vec<(usize, CancellationToken)>,
+    /// The newest call that is on record as about to run: one with effects.
+    started: Option<ToolUseId>,
     questions: FuturesUnordered<BoxFuture<'static, (u64, Reply)>>,
     /// The questions that still want an answer.
     asked: HashMap<u64, ToolUse>,
@@ -166,20 +185,24 @@ struct Driver {
     /// Somebody judges whether the model is done.
     judging: Option<(u64, BoxFuture<'static, Option<StopJudgement>>)>,
     turn: Option<TurnUnderWay>,
+    trace: Trace,
     /// Who waits until the conversation is taken back.
     rewinding: Option<oneshot::Sender<Result<(), SessionError>>>,
     background: Background,
     results: Arc<Results>,
     /// The folder that ends with the session.
     temporary: Option<PathBuf>,
+    checkpoints: Option<Checkpoints>,
     /// Whether notices wait for a turn to be told in.
     noticed: watch::Sender<bool>,
 }
 
 struct Run {
     tool_use: ToolUse,
+    is_read_only: bool,
     cancellation: CancellationToken,
     task: tokio::task::Id,
+    span: Span,
 }
 
 /// What a tool came to.
@@ -297,6 +320,11 @@ impl Driver {
 
     async fn take(&mut self, came: Came) -> Result<(), StoreError> {
         let input = match came {
+            Came::Command(Some(Command::RewindFiles { back, how, reply })) => {
+                let rewound = self.rewind_files(back, how).await;
+                drop(reply.send(rewound));
+                return Ok(());
+            }
             Came::Command(Some(command)) => match self.command(command) {
                 Some(input) => input,
                 None => return Ok(()),
@@ -354,6 +382,7 @@ impl Driver {
         if self.kernel.is_idle() {
             // Nothing waited to be told: the turn did not begin.
             self.turn = None;
+            self.trace.nothing_began();
         }
         let waits = self.kernel.wants_wake();
         self.noticed
@@ -365,29 +394,27 @@ impl Driver {
 
     fn command(&mut self, command: Command) -> Option<Input> {
         match command {
-            Command::Prompt { content, reply } => {
+            Command::Prompt {
+                content,
+                reply,
+                span,
+            } => {
                 if self.turn.is_some() {
                     drop(reply.send(Err(SessionError::Busy)));
                     return None;
                 }
-                let schema = self.output.clone();
-                let model = self.kernel.settings().model.clone();
-                let transcript = self.kernel.transcript();
-                self.turn = Some(TurnUnderWay::begin(reply, transcript, schema, model));
+                self.begin_turn(reply, &span);
                 Some(Input::User {
                     content,
                     delivery: Delivery::Steer,
                 })
             }
-            Command::Wake { reply } => {
+            Command::Wake { reply, span } => {
                 if self.turn.is_some() {
                     drop(reply.send(Err(SessionError::Busy)));
                     return None;
                 }
-                let schema = self.output.clone();
-                let model = self.kernel.settings().model.clone();
-                let transcript = self.kernel.transcript();
-                self.turn = Some(TurnUnderWay::begin(reply, transcript, schema, model));
+                self.begin_turn(reply, &span);
                 Some(Input::Wake)
             }
             // Outside of a turn nobody would get its report.
@@ -430,7 +457,18 @@ impl Driver {
                 drop(reply.send(self.kernel.transcript().clone()));
                 None
             }
+            // Taken out before.
+            Command::RewindFiles { .. } => None,
         }
+    }
+
+    fn begin_turn(&mut self, reply: ReportSender, within: &Span) {
+        let schema = self.output.clone();
+        let model = self.kernel.settings().model.clone();
+        let transcript = self.kernel.transcript();
+        self.turn = Some(TurnUnderWay::begin(reply, transcript, schema, model));
+        let (provider, model) = (self.provider.trace_name(), &self.kernel.settings().model);
+        self.trace.turn_begins(within, provider, model);
     }
 
     fn model_event(
@@ -438,6 +476,7 @@ impl Driver {
         event: Result<tooloop_model::StreamEvent, tooloop_model::ModelError>,
     ) -> Option<Input> {
         let call = self.model.as_ref()?.call;
+        self.trace.model_event(&event);
         match event {
             Ok(event) => {
                 if matches!(event, tooloop_model::StreamEvent::MessageStop { .. }) {
@@ -476,9 +515,16 @@ impl Driver {
         // Not there any more: it was cancelled, and nobody wants its answer.
         let Run {
             tool_use,
+            is_read_only,
             cancellation,
+            span,
             ..
         } = self.runs.remove(&run)?;
+        Trace::tool_ended(&span, &output);
+        if is_read_only {
+            let turn = self.kernel.transcript().turns().len();
+            self.told.push((turn, cancellation.clone()));
+        }
         if self.model.is_some() {
             self.early.push(cancellation);
         }
@@ -542,6 +588,7 @@ impl Driver {
         if entries.is_empty() {
             return Ok(());
         }
+        self.trace.entries(entries);
         self.journal.append(entries)?;
         if std::mem::take(durable) {
             self.journal.flush_now().await?;
@@ -553,6 +600,12 @@ impl Driver {
             }
             if let Some(turn) = &mut self.turn {
                 turn.note(&entry);
+            }
+            if let Entry::Rewound { turn } = &entry {
+                self.taken_back(*turn);
+            }
+            if let Entry::CallStarted { tool_use_id } = &entry {
+                self.started = Some(tool_use_id.clone());
             }
             if self.events.is_watched() {
                 self.events.send(&Event::Recorded(Arc::new(entry)));
@@ -572,7 +625,9 @@ impl Driver {
                 self.throw_away_early();
                 self.results.sent();
                 let provider = Arc::clone(&self.provider);
-                self.model = Some(ModelCall::start(provider, call, *request));
+                let price = || provider.info(&request.model).price;
+                let span = (self.trace).model_called(call, &request, provider.trace_name(), price);
+                self.model = Some(ModelCall::start(provider, call, *request, span));
             }
             Effect::CancelModel { call } => {
                 if self.model.as_ref().is_some_and(|model| model.call == call) {
@@ -584,6 +639,7 @@ impl Driver {
             Effect::RunTool { run, tool_use } => self.run_tool(run, tool_use),
             Effect::CancelTool { run } => {
                 if let Some(run) = self.runs.remove(&run) {
+                    Trace::tool_cancelled(&run.span);
                     run.cancellation.cancel();
                 }
             }
@@ -598,6 +654,7 @@ impl Driver {
                     tool_use: tool_use.clone(),
                     reason,
                 };
+                self.trace.asked(&tool_use);
                 self.asked.insert(ask, tool_use);
                 self.events.send(&Event::Asked(question.clone()));
                 let reply = self.approval.ask(question);
@@ -659,12 +716,24 @@ impl Driver {
         self.events.send(&Event::ToolStarted {
             tool_use: tool_use.clone(),
         });
+        let is_read_only = self.started.take_if(|id| *id == tool_use.id).is_none();
+        let checkpoint = if is_read_only {
+            None
+        } else {
+            self.checkpoint(&tool_use)
+        };
         let results = Arc::clone(&self.results);
         let tool = self.registry.get(&tool_use.name).cloned();
         let input = tool_use.input.clone();
-        let task = self.tools.spawn(async move {
+        let span = self.trace.tool_begins(&tool_use);
+        let work = async move {
+            let kept = match &checkpoint {
+                Some(checkpoint) => checkpoint.before(&context.cancellation).await,
+                None => true,
+            };
             let begun = Instant::now();
             let result = match (tool, input) {
+                (Some(_), _) if !kept => Err(ToolError::Cancelled),
                 (Some(tool), ToolInput::Valid(input)) => tool.run(&input, &context).await,
                 // The gate lets neither pass.
                 (None, _) | (_, ToolInput::Invalid { .. }) => {
@@ -672,17 +741,23 @@ impl Driver {
                 }
             };
             let duration = begun.elapsed();
+            if let Some(checkpoint) = checkpoint {
+                checkpoint.after();
+            }
             let id = context.tool_use_id;
             Ran {
                 run,
                 duration,
                 result: results.fitted(id, result).await,
             }
-        });
+        };
+        let task = self.tools.spawn(work.instrument(span.clone()));
         let run_under_way = Run {
             tool_use,
+            is_read_only,
             cancellation,
             task: task.id(),
+            span,
         };
         self.runs.insert(run, run_under_way);
     }
@@ -701,6 +776,7 @@ impl Driver {
         let (reply, mut report) = turn.end(end, self.kernel.transcript(), priced);
         report.unsent = unsent;
         report.background = self.background.under_way();
+        self.trace.turn_ends(&report);
         self.events
             .send(&Event::TurnEnded(Arc::new(report.clone())));
         drop(reply.send(Ok(report)));
@@ -722,6 +798,9 @@ impl Driver {
         if tokio::time::timeout(CLOSE_GRACE, ended).await.is_err() {
             self.tools.shutdown().await;
         }
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.close().await;
+        }
         if let Some(folder) = self.temporary.take() {
             // There may be none, since nothing was long.
             let removed = tokio::task::spawn_blocking(|| std::fs::remove_dir_all(folder)).await;
@@ -730,6 +809,7 @@ impl Driver {
         if result.is_ok() {
             result = self.journal.flush_now().await;
         }
+        self.trace.close();
         result
     }
 }

@@ -40,6 +40,15 @@ pub enum SessionError {
         /// How many there are.
         turns: usize,
     },
+    /// The old contents of files are not kept in this session.
+    #[error(
+        "the old contents of files are not kept in this session: that takes a journal and the \
+         setting checkpoints = true"
+    )]
+    NoFiles,
+    /// What a rewind of files would change could not be recorded. Nothing was changed.
+    #[error("files are left as they are: what a rewind changes cannot be recorded: {0}")]
+    Files(std::io::Error),
     /// The session was closed, or its journal failed.
     #[error("the session is closed")]
     Closed,

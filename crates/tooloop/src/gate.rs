@@ -19,7 +19,7 @@ pub(crate) struct RegistryGate {
 
 impl RegistryGate {
     /// What a call would touch, or what is wrong with it, in words for the model.
-    fn access(&self, tool_use: &ToolUse) -> Result<Access, String> {
+    pub(crate) fn access(&self, tool_use: &ToolUse) -> Result<Access, String> {
         let input = match &tool_use.input {
             ToolInput::Valid(input) => input,
             ToolInput::Invalid { reason, .. } => return Err(reason.clone()),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::task::{JoinError, JoinHandle};
 use tooloop_kernel::Entry;
@@ -28,6 +29,7 @@ impl Journal {
 
     pub(crate) fn append(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
         self.store.append(entries)?;
+        tracing::debug!(entries = entries.len(), "journal: written");
         self.dirty = true;
         Ok(())
     }
@@ -37,7 +39,13 @@ impl Journal {
         if self.dirty && self.flushing.is_none() {
             self.dirty = false;
             let flush = Arc::clone(&self.flush);
-            self.flushing = Some(tokio::task::spawn_blocking(move || flush()));
+            self.flushing = Some(tokio::task::spawn_blocking(move || {
+                let begun = Instant::now();
+                let result = flush();
+                let ms = begun.elapsed().as_secs_f64() * 1e3;
+                tracing::debug!(ms, is_durable = result.is_ok(), "journal: flushed");
+                result
+            }));
         }
     }
 

@@ -34,6 +34,7 @@
 
 mod agent;
 mod approval;
+mod checkpoints;
 mod driver;
 mod error;
 mod event;
@@ -46,8 +47,10 @@ mod prompt;
 pub mod replay;
 mod report;
 mod results;
+mod rewind;
 mod session;
 mod stop_hook;
+mod trace;
 mod turn;
 
 /// Codecs, transport and the providers for tests.
@@ -59,12 +62,14 @@ pub use tooloop_tools as tools;
 
 pub use agent::{Agent, AgentBuilder};
 pub use approval::{Approval, Approver, Question, Reply};
+pub use checkpoints::FilesRewound;
 pub use error::{BuildError, SessionError};
 pub use event::{Event, Events};
 pub use output_schema::{OutputSchema, SchemaError};
 pub use prompt::{bash_only_system_prompt, default_system_prompt};
 pub use report::{Denial, TurnReport};
 pub use results::ResultBudget;
+pub use rewind::{PastTurn, Rewind, Rewound, What, fork_journal, past_turns};
 pub use session::Session;
 pub use stop_hook::{StopHook, Stopping};
 /// Child processes.

@@ -10,7 +10,9 @@ use tooloop_kernel::{Delivery, Limits, Transcript};
 use tooloop_model::Content;
 use tooloop_session::SessionId;
 use tooloop_tool::Background;
+use tracing::Span;
 
+use crate::checkpoints::{Back, FilesRewound, How};
 use crate::event::Broadcast;
 use crate::{Events, SessionError, TurnReport};
 
@@ -38,9 +40,12 @@ pub(crate) enum Command {
     Prompt {
         content: Vec<Content>,
         reply: oneshot::Sender<Result<TurnReport, SessionError>>,
+        /// The one that the turn's span belongs into.
+        span: Span,
     },
     Wake {
         reply: oneshot::Sender<Result<TurnReport, SessionError>>,
+        span: Span,
     },
     Say {
         content: Vec<Content>,
@@ -55,6 +60,11 @@ pub(crate) enum Command {
     Rewind {
         turn: usize,
         reply: oneshot::Sender<Result<(), SessionError>>,
+    },
+    RewindFiles {
+        back: Back,
+        how: How,
+        reply: oneshot::Sender<Result<FilesRewound, SessionError>>,
     },
     Limits(Limits),
     Inspect(oneshot::Sender<Transcript>),
@@ -104,7 +114,13 @@ impl Session {
             return Err(SessionError::BlankPrompt);
         }
         let (reply, answer) = oneshot::channel();
-        self.tell(Command::Prompt { content, reply }).await?;
+        let span = Span::current();
+        let prompt = Command::Prompt {
+            content,
+            reply,
+            span,
+        };
+        self.tell(prompt).await?;
         answer.await.map_err(|_| SessionError::Closed)?
     }
 
@@ -132,7 +148,8 @@ impl Session {
     /// If a turn is under way, or the journal fails.
     pub async fn wake(&self) -> Result<Option<TurnReport>, SessionError> {
         let (reply, answer) = oneshot::channel();
-        self.tell(Command::Wake { reply }).await?;
+        let span = Span::current();
+        self.tell(Command::Wake { reply, span }).await?;
         match answer.await {
             Ok(report) => report.map(Some),
             Err(_) if self.commands.is_closed() => Err(SessionError::Closed),
@@ -243,7 +260,7 @@ impl Session {
         }
     }
 
-    async fn tell(&self, command: Command) -> Result<(), SessionError> {
+    pub(crate) async fn tell(&self, command: Command) -> Result<(), SessionError> {
         self.commands
             .send(command)
             .await

@@ -646,6 +646,49 @@ async fn a_conversation_is_taken_back_and_resumes_as_it_was_then() {
     assert!(said[2].contains("three"), "{said:?}");
 }
 
+#[tokio::test]
+async fn what_was_read_in_a_turn_that_is_taken_back_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = folder.path().join("w");
+    std::fs::create_dir(&workspace).unwrap();
+    std::fs::write(workspace.join("f"), "the content\n").unwrap();
+    let read = r#"{"path":"f"}"#;
+    let script = ScriptedProvider::new()
+        .call("t1", "read", read)
+        .say("first")
+        .call("t2", "read", read)
+        .say("again");
+    let (builder, provider) = agent(script);
+    let processes = tooloop::exec::Processes::new().unwrap();
+    let ops: Arc<dyn tooloop::tools::Ops> = Arc::new(tooloop::tools::LocalOps::new(processes));
+    let agent = builder
+        .tool(tooloop::tools::Read::new(ops))
+        .workspace(&workspace)
+        .journal(folder.path().join("sessions"))
+        .checkpoints(true)
+        .build()
+        .unwrap();
+    let session = agent.session().unwrap();
+    session.prompt("read it").await.unwrap();
+    let rewind = tooloop::Rewind {
+        turn: 1,
+        ..tooloop::Rewind::default()
+    };
+    let rewound = session.rewind_to(rewind).await.unwrap();
+    assert_eq!(rewound.prompt, [tooloop::Content::Text("read it".into())]);
+    assert!(rewound.files.is_empty());
+    session.prompt("read it again").await.unwrap();
+    assert!(results(&provider)[0].0.contains("the content"));
+    let refused = session
+        .rewind_to(tooloop::Rewind { turn: 2, ..rewind })
+        .await;
+    assert!(matches!(
+        refused,
+        Err(SessionError::NoSuchTurn { turn: 2, turns: 1 })
+    ));
+    session.close().await.unwrap();
+}
+
 /// Objects as long as it is told to, and keeps what it was told.
 #[derive(Debug, Default)]
 struct Objector {

@@ -25,13 +25,19 @@ pub(crate) enum Command {
     Model(Option<String>),
     Clear,
     Cost,
+    /// Goes back to a turn, or lists them.
+    Rewind(String),
 }
 
 /// Each name, and what it does.
-pub(crate) const COMMANDS: [(&str, &str); 6] = [
+pub(crate) const COMMANDS: [(&str, &str); 7] = [
     ("/help", "this list"),
     ("/model", "the model's name; /model NAME changes it"),
     ("/clear", "begin a new session; the old one can be resumed"),
+    (
+        "/rewind",
+        "the turns; /rewind N goes back to before one of them",
+    ),
     ("/cost", "tokens, steps and cost so far"),
     ("/exit", "leave (Ctrl-D does too)"),
     ("/quit", "the same"),
@@ -77,6 +83,7 @@ pub(crate) fn parse(line: &str) -> Typed {
         "model" => Command::Model((!argument.is_empty()).then(|| argument.to_owned())),
         "clear" | "new" => Command::Clear,
         "cost" => Command::Cost,
+        "rewind" => Command::Rewind(argument.to_owned()),
         _ => {
             return Typed::Unknown {
                 name: format!("/{name}"),
@@ -122,6 +129,10 @@ mod tests {
             ),
             ("/clear\n", Typed::Command(Command::Clear)),
             ("/cost", Typed::Command(Command::Cost)),
+            (
+                "/rewind 3  files",
+                Typed::Command(Command::Rewind("3  files".into())),
+            ),
             ("/etc/hosts what is this", Typed::Prompt),
             ("//", Typed::Prompt),
             (" /tmp is full", Typed::Prompt),

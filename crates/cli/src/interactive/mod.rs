@@ -15,6 +15,7 @@ mod live;
 mod paint;
 mod reader;
 mod recap;
+mod rewind;
 mod screen;
 mod terminal;
 #[cfg(test)]
@@ -384,6 +385,10 @@ impl Front {
                 self.say(Style::Plain, &words).await?;
             }
             Command::Clear => self.clear().await?,
+            Command::Rewind(wanted) => {
+                let initial = self.rewind(&wanted).await?;
+                return Ok(Next::Prompt { initial });
+            }
         }
         Ok(Next::Prompt {
             initial: String::new(),

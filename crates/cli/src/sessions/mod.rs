@@ -15,6 +15,7 @@ use tooloop::journal::Catalog;
 use crate::args::SessionsCommand;
 use crate::exit::Failure;
 use crate::exit::Status;
+use crate::rewinding;
 use crate::setup;
 
 pub(crate) use show::tell;
@@ -40,6 +41,21 @@ pub(crate) fn run(command: SessionsCommand) -> Result<Status, Failure> {
         } => {
             let (catalog, _) = folder(directory.as_deref())?;
             show::show(&find(&catalog, &session)?, json)
+        }
+        SessionsCommand::Rewind(args) => {
+            let (catalog, _) = folder(args.directory.as_deref())?;
+            let path = find(&catalog, &args.session)?;
+            rewinding::rewind(root.clone(), &path, &args)
+        }
+        SessionsCommand::Fork {
+            session,
+            at,
+            session_id,
+            directory,
+        } => {
+            let (catalog, _) = folder(directory.as_deref())?;
+            let path = find(&catalog, &session)?;
+            rewinding::fork(&path, at, session_id.as_deref())
         }
         SessionsCommand::Verify {
             session,

@@ -45,8 +45,8 @@ pub(crate) fn remove(journals: &[PathBuf], yes: bool) -> Result<Status, Failure>
                 }
                 for fork in forks {
                     complain(&format!(
-                        "session {fork} was forked from it: it goes on, but long outputs from \
-                         before the fork are gone"
+                        "session {fork} was forked from it: it goes on, but long outputs and old \
+                         contents of files from before the fork are gone"
                     ));
                 }
             }

@@ -75,9 +75,13 @@ pub(crate) struct Settings {
     pub(crate) sandbox: Sandbox,
     pub(crate) shell: Option<PathBuf>,
     pub(crate) spool_max_bytes: u64,
+    pub(crate) checkpoints: bool,
     pub(crate) pass_environment: Vec<String>,
     /// Holds the key variable too, if one is named.
     pub(crate) withhold_environment: Vec<String>,
+    pub(crate) debug_file: Option<PathBuf>,
+    pub(crate) log: Option<String>,
+    pub(crate) otlp_endpoint: Option<String>,
 }
 
 impl Default for Settings {
@@ -112,8 +116,12 @@ impl Default for Settings {
             sandbox: Sandbox::Off,
             shell: None,
             spool_max_bytes: 1 << 30,
+            checkpoints: true,
             pass_environment: Vec::new(),
             withhold_environment: Vec::new(),
+            debug_file: None,
+            log: None,
+            otlp_endpoint: None,
         }
     }
 }

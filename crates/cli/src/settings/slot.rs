@@ -26,6 +26,8 @@ pub(super) enum Slot<'s> {
     Variable(&'s mut Option<String>),
     /// A number in a range.
     Number(&'s mut dyn Number, RangeInclusive<u64>),
+    /// Yes or no.
+    Flag(&'s mut bool),
     /// One of a few words.
     Choice(&'s mut dyn Choice),
     /// Permission rules; each source adds to them.
@@ -80,6 +82,12 @@ impl Slot<'_> {
                         what,
                     })
                     .collect();
+            }
+            DeValue::Boolean(value) if matches!(self, Self::Flag(_)) => {
+                self.put(if *value { "true" } else { "false" }, base)
+            }
+            DeValue::String(_) if matches!(self, Self::Flag(_)) => {
+                Err(self.wrong(&found(value.get_ref(), true)))
             }
             DeValue::String(text) if !self.is_list() && !self.is_number() => self.put(text, base),
             DeValue::Integer(number) if self.is_number() => {
@@ -143,6 +151,17 @@ impl Slot<'_> {
                 text.starts_with('/') || (text.starts_with("~/") && base.home.is_some())
             }
             Self::Variable(_) => is_variable(text),
+            Self::Flag(place) => match text.trim() {
+                "true" => {
+                    **place = true;
+                    return Ok(());
+                }
+                "false" => {
+                    **place = false;
+                    return Ok(());
+                }
+                _ => false,
+            },
             Self::Choice(place) => {
                 return place.choose(text).map_err(|refusal| match refusal {
                     Refusal::NoSuchWord => self.wrong(&format!("{:?}", shortened(text))),
@@ -165,6 +184,7 @@ impl Slot<'_> {
             }
             Self::Path(place) | Self::Program(place) => **place = Some(path(text, base)),
             Self::Number(..)
+            | Self::Flag(_)
             | Self::Choice(_)
             | Self::Rules(_)
             | Self::Variables(_)
@@ -221,6 +241,7 @@ impl Slot<'_> {
             | Self::Program(_)
             | Self::Variable(_)
             | Self::Number(..)
+            | Self::Flag(_)
             | Self::Choice(_) => return Err(self.wrong("a list")),
         }
         Ok(())
@@ -237,6 +258,7 @@ impl Slot<'_> {
             Self::Number(_, range) => {
                 format!("a whole number from {} to {}", range.start(), range.end())
             }
+            Self::Flag(_) => "true or false".to_owned(),
             Self::Choice(place) => place.words(),
             Self::Rules(_) => "a list of rules such as [\"Bash(git log *)\"]".to_owned(),
             Self::Variables(_) => "a list of names of environment variables".to_owned(),
@@ -254,6 +276,7 @@ impl Slot<'_> {
                 .as_ref()
                 .map(|path| format!("{:?}", path.display().to_string())),
             Self::Number(place, _) => place.get().map(|number| number.to_string()),
+            Self::Flag(place) => Some(place.to_string()),
             Self::Choice(place) => place.word().map(|word| quote(&word)),
             Self::Rules(rules) => {
                 let rules: Vec<String> = rules.iter().map(Rule::to_string).collect();

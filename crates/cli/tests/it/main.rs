@@ -12,6 +12,7 @@
 )]
 
 mod bash;
+mod collector;
 mod exits;
 mod files;
 mod full_disk;
@@ -20,9 +21,11 @@ mod history;
 mod jobs;
 mod replay;
 mod retries;
+mod rewind;
 mod same_bytes;
 mod session;
 mod sessions_cli;
 mod support;
 mod torture;
+mod traces;
 mod wire;

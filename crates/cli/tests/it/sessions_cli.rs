@@ -9,8 +9,8 @@ use tooloop_testkit::run::Finished;
 use tooloop_testkit::{ModelServer, Scratch, anthropic};
 
 use crate::support::{
-    Api, Random, ask, asking, bare, both, end, finish, journal, journals, resume, session_of,
-    tooloop, wait_for_file,
+    Api, Random, ask, asking, bare, both, damages_journals, end, finish, journal, journals, resume,
+    session_of, tooloop, wait_for_file,
 };
 
 const API: Api = Api::Messages;
@@ -109,6 +109,7 @@ both! {
     /// C41, and all else that may have happened
     fn whatever_happened_to_it_a_session_goes_on(api) {
         let (scratch, session, path) = session(api);
+        damages_journals();
         let whole = fs::read(&path).unwrap();
         assert!(sessions(&scratch, &["verify", &session]).stdout.text().contains("no fault"));
         for (name, damaged) in damaged(&whole) {
@@ -144,6 +145,7 @@ both! {
 
     fn flipped_bits_leave_a_history_that_a_provider_takes(api) {
         let (scratch, session, path) = session(api);
+        damages_journals();
         let whole = fs::read(&path).unwrap();
         let header = lines(&whole)[0].len();
         let mut random = Random::new();

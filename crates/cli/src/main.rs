@@ -11,6 +11,7 @@ mod interactive;
 mod output;
 mod print;
 mod records;
+mod replay;
 mod rewinding;
 mod sessions;
 mod settings;
@@ -39,7 +40,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return not_parsed(&error),
     };
-    let format = cli.run.output_format;
+    let format = match &cli.command {
+        Some(Command::Replay(args)) => args.output_format,
+        _ => cli.run.output_format,
+    };
     let result = catch_unwind(AssertUnwindSafe(|| dispatch(cli))).unwrap_or_else(|_| {
         let words = "a fault inside tooloop ended the run; the session is recorded up to there";
         Err(Failure::new(Status::Internal, words))
@@ -94,6 +98,7 @@ fn dispatch(cli: Cli) -> Result<Status, Failure> {
         Some(Command::Demo(args)) => block_on(demo::demo(args)),
         Some(Command::Hello(args)) => block_on(demo::hello(args)),
         Some(Command::Config(args)) => config(&args),
+        Some(Command::Replay(args)) => block_on(replay::replay(*args)),
         Some(Command::Sessions(command)) => sessions::run(command),
     }
 }
@@ -201,7 +206,8 @@ async fn headless_session(
             workspace.display()
         ));
     }
-    print::run(Print {
+    let recording = setup.recording;
+    let result = print::run(Print {
         session,
         processes: setup.processes,
         signals,
@@ -216,7 +222,9 @@ async fn headless_session(
         limits: setup.limits,
         verbose: args.verbose,
     })
-    .await
+    .await;
+    replay::complain_about(recording.as_ref());
+    result
 }
 
 fn not_begun(status: Status) -> Failure {
@@ -241,7 +249,9 @@ async fn piped_prompt(args: &RunArgs, signals: &mut Signals) -> Result<String, F
 async fn interactive_run(args: RunArgs, workspace: &std::path::Path) -> Result<Status, Failure> {
     let mut setup = setup::setup(&args, workspace).await?;
     let telemetry = std::mem::take(&mut setup.telemetry);
+    let recording = setup.recording.clone();
     let status = interactive::run(args.prompt, setup, workspace).await;
+    replay::complain_about(recording.as_ref());
     telemetry.finish(args.verbose).await;
     status
 }

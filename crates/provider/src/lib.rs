@@ -1,8 +1,8 @@
 //! Codecs for model APIs over one HTTP and SSE transport.
 //!
 //! A [`Provider`] turns a [`tooloop_model::Request`] into a stream of events. [`HttpProvider`] does
-//! so over HTTP with one [`Codec`] for each wire format; [`ScriptedProvider`] and
-//! [`ReplayProvider`] do so without any network. The vocabulary of vendors ends here: nothing above
+//! so over HTTP with one [`Codec`] for each wire format; [`ScriptedProvider`], [`ReplayProvider`] and
+//! [`CassetteProvider`] do so without any network. The vocabulary of vendors ends here: nothing above
 //! this crate knows a header, a field or an error word of theirs.
 //!
 //! ```
@@ -26,6 +26,7 @@
 #![warn(missing_docs)]
 
 mod anthropic;
+mod cassette;
 mod client;
 mod codec;
 mod config;
@@ -52,6 +53,10 @@ mod transport;
 mod words;
 
 pub use anthropic::AnthropicCodec;
+pub use cassette::{
+    CASSETTE_VERSION, Cassette, CassetteContent, CassetteError, CassetteProvider, RecordedCall,
+    RecordedReply, RecordedRequest, RecordingProvider, ValueDifference, first_difference,
+};
 pub use codec::{Codec, Decoder, Failure};
 pub use config::{
     Auth, ModelOverrides, OutputCapField, ProviderConfig, Proxy, ReasoningEcho, TransportConfig,

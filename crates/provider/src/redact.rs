@@ -3,6 +3,7 @@
 //! A [`Redactor`] knows some secrets by their value (keys, values of variables) and others by their
 //! look. It takes time in proportion to the text whatever the text is, and changes nothing else.
 
+mod messages;
 mod patterns;
 
 use std::borrow::Cow;

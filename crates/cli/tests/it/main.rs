@@ -19,6 +19,7 @@ mod full_disk;
 mod headless;
 mod history;
 mod jobs;
+mod replay;
 mod retries;
 mod rewind;
 mod same_bytes;

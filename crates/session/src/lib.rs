@@ -21,4 +21,4 @@ pub use catalog::{Catalog, Summary, inherited_outputs, outputs_beside};
 pub use error::StoreError;
 pub use jsonl::{JsonlStore, Opened, read_records};
 pub use record::{FORMAT_VERSION, ForkedFrom, Header, Record, SessionId};
-pub use store::{Flush, MemoryStore, Store};
+pub use store::{Flush, Flushing, MemoryStore, Store};

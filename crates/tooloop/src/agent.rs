@@ -31,6 +31,7 @@ struct Recipe {
     results: ResultBudget,
     workspace: PathBuf,
     catalog: Option<Catalog>,
+    chance: fn() -> u16,
 }
 
 /// Builds an [`Agent`].
@@ -46,6 +47,7 @@ pub struct AgentBuilder {
     workspace: Option<PathBuf>,
     folders: Vec<PathBuf>,
     journal: Option<PathBuf>,
+    chance: Option<fn() -> u16>,
 }
 
 struct ToolEntry(Arc<dyn DynTool>);
@@ -167,6 +169,13 @@ impl AgentBuilder {
         self
     }
 
+    /// Where the random numbers come from that spread the retries of many. The clock if this is not
+    /// called; for tests that must come out the same twice.
+    pub fn chance(mut self, chance: fn() -> u16) -> Self {
+        self.chance = Some(chance);
+        self
+    }
+
     /// Makes the agent.
     ///
     /// # Errors
@@ -203,6 +212,7 @@ impl AgentBuilder {
             results: self.results,
             workspace,
             catalog,
+            chance: self.chance.unwrap_or(driver::chance),
         })))
     }
 }
@@ -369,6 +379,7 @@ impl Agent {
             transcript: past.transcript,
             warnings: past.warnings,
             resumed: past.resumed,
+            chance: recipe.chance,
             results: recipe.results,
             outputs,
         })

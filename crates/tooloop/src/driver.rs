@@ -3,17 +3,17 @@
 //! It decides nothing. Each session is one task; it owns everything that runs for the session and
 //! ends it before it ends itself.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 use tooloop_kernel::{
     Answer, Delivery, Effect, Entry, Input, Kernel, Settings, Sync, Transcript, TurnEnd,
@@ -26,7 +26,7 @@ use tooloop_tool::{Background, Progress, Registry, ToolContext, ToolError, ToolO
 
 use crate::event::Broadcast;
 use crate::gate::RegistryGate;
-use crate::keeping::{Journal, flushed};
+use crate::keeping::Journal;
 use crate::model_call::ModelCall;
 use crate::results::Results;
 use crate::session::Command;
@@ -48,6 +48,8 @@ pub(crate) struct Parts {
     pub(crate) transcript: Transcript,
     pub(crate) warnings: Vec<String>,
     pub(crate) resumed: bool,
+    /// Where random numbers come from.
+    pub(crate) chance: fn() -> u16,
     pub(crate) results: ResultBudget,
     /// Where long results go, and whether that ends with the session.
     pub(crate) outputs: Option<(PathBuf, Keep)>,
@@ -90,9 +92,10 @@ pub(crate) fn start(parts: Parts) -> Session {
         journal: Journal::new(parts.store),
         events: Arc::clone(&events),
         clock: Instant::now(),
+        chance: parts.chance,
         model: None,
         tools: JoinSet::new(),
-        runs: HashMap::new(),
+        runs: BTreeMap::new(),
         early: Vec::new(),
         questions: FuturesUnordered::new(),
         asked: HashMap::new(),
@@ -129,9 +132,11 @@ struct Driver {
     events: Arc<Broadcast>,
     /// The zero of the kernel's time.
     clock: Instant,
+    chance: fn() -> u16,
     model: Option<ModelCall>,
     tools: JoinSet<Ran>,
-    runs: HashMap<u64, Run>,
+    /// In order, so that they end in order.
+    runs: BTreeMap<u64, Run>,
     /// Of calls that are over while their message is still being written: fires if their results
     /// are thrown away, as it does for calls that run.
     early: Vec<CancellationToken>,
@@ -254,7 +259,7 @@ impl Driver {
             Some(ran) = self.tools.join_next_with_id(), if !self.tools.is_empty() => Came::Tool(ran),
             event = model => Came::Model(event),
             timer = timer => Came::Timer(timer),
-            result = flush => Came::Flushed(flushed(result)),
+            result = flush => Came::Flushed(result),
         }
     }
 
@@ -380,7 +385,7 @@ impl Driver {
                     call,
                     error,
                     now: self.clock.elapsed(),
-                    chance: chance(),
+                    chance: (self.chance)(),
                 })
             }
         }
@@ -625,7 +630,7 @@ impl Driver {
         let mut result = self.perform(effects).await;
         self.model = None;
         self.questions.clear();
-        for (_, run) in self.runs.drain() {
+        for run in std::mem::take(&mut self.runs).into_values() {
             run.cancellation.cancel();
         }
         let ended = async { while self.tools.join_next().await.is_some() {} };
@@ -645,7 +650,7 @@ impl Driver {
 }
 
 /// A random number: the bottom of the clock is enough to spread retries.
-fn chance() -> u16 {
+pub(crate) fn chance() -> u16 {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |since| since.subsec_nanos());

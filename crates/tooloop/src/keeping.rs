@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::task::{JoinError, JoinHandle};
+use futures_util::FutureExt;
+use tokio::task::JoinError;
 use tooloop_kernel::Entry;
-use tooloop_session::{Flush, Store, StoreError};
+use tooloop_session::{Flush, Flushing, Store, StoreError};
 
 /// The store, and what is written but not yet durable.
 pub(crate) struct Journal {
@@ -13,7 +14,7 @@ pub(crate) struct Journal {
     flush: Flush,
     dirty: bool,
     /// A flush under way.
-    pub(crate) flushing: Option<JoinHandle<Result<(), StoreError>>>,
+    pub(crate) flushing: Option<Flushing>,
 }
 
 impl Journal {
@@ -36,8 +37,14 @@ impl Journal {
     pub(crate) fn flush_soon(&mut self) {
         if self.dirty && self.flushing.is_none() {
             self.dirty = false;
-            let flush = Arc::clone(&self.flush);
-            self.flushing = Some(tokio::task::spawn_blocking(move || flush()));
+            self.flushing = Some(match &self.flush {
+                Flush::Waiting(flush) => flush(),
+                Flush::Blocking(flush) => {
+                    let flush = Arc::clone(flush);
+                    let task = tokio::task::spawn_blocking(move || flush());
+                    Box::pin(task.map(joined))
+                }
+            });
         }
     }
 
@@ -45,7 +52,7 @@ impl Journal {
     pub(crate) async fn flush_now(&mut self) -> Result<(), StoreError> {
         loop {
             if let Some(flushing) = self.flushing.take() {
-                flushed(flushing.await)?;
+                flushing.await?;
             }
             if !self.dirty {
                 return Ok(());
@@ -56,7 +63,7 @@ impl Journal {
 }
 
 /// A flush that did not come to its end has made nothing durable.
-pub(crate) fn flushed(result: Result<Result<(), StoreError>, JoinError>) -> Result<(), StoreError> {
+fn joined(result: Result<Result<(), StoreError>, JoinError>) -> Result<(), StoreError> {
     result.unwrap_or_else(|error| {
         Err(StoreError::Io {
             action: "sync",

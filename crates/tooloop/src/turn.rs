@@ -1,9 +1,10 @@
 //! A turn under way: what its report will need.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use tooloop_kernel::{Continue, Entry, Permission, TurnEnd};
 use tooloop_model::{Message, Price, ToolInput, ToolUseId, Usage};
 

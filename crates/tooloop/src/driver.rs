@@ -286,8 +286,7 @@ impl Driver {
                 Input::TimerFired { timer }
             }
             Came::Flushed(result) => {
-                self.journal.flushing = None;
-                result?;
+                self.journal.flushed(result)?;
                 self.journal.flush_soon();
                 return Ok(());
             }
@@ -582,6 +581,8 @@ impl Driver {
         let task = self.tools.spawn(async move {
             let begun = Instant::now();
             let result = match (tool, input) {
+                // Broken off before it began: then it does not begin.
+                _ if context.cancellation.is_cancelled() => Err(ToolError::Cancelled),
                 (Some(tool), ToolInput::Valid(input)) => tool.run(&input, &context).await,
                 // The gate lets neither pass.
                 (None, _) | (_, ToolInput::Invalid { .. }) => {

@@ -13,6 +13,8 @@ pub(crate) struct Journal {
     store: Box<dyn Store>,
     flush: Flush,
     dirty: bool,
+    /// What failed once has a hole or is not durable: nothing more goes into it.
+    failed: bool,
     /// A flush under way.
     pub(crate) flushing: Option<Flushing>,
 }
@@ -23,14 +25,26 @@ impl Journal {
             flush: store.flush(),
             store,
             dirty: false,
+            failed: false,
             flushing: None,
         }
     }
 
     pub(crate) fn append(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
-        self.store.append(entries)?;
+        if self.failed {
+            return Err(StoreError::Failed { path: unnamed() });
+        }
+        let appended = self.store.append(entries);
+        self.failed = appended.is_err();
         self.dirty = true;
-        Ok(())
+        appended
+    }
+
+    /// A flush that was under way is over.
+    pub(crate) fn flushed(&mut self, result: Result<(), StoreError>) -> Result<(), StoreError> {
+        self.flushing = None;
+        self.failed |= result.is_err();
+        result
     }
 
     /// Makes durable what is written, beside whatever goes on.
@@ -51,8 +65,9 @@ impl Journal {
     /// Makes durable all that is written.
     pub(crate) async fn flush_now(&mut self) -> Result<(), StoreError> {
         loop {
-            if let Some(flushing) = self.flushing.take() {
-                flushing.await?;
+            if let Some(flushing) = &mut self.flushing {
+                let result = flushing.await;
+                self.flushed(result)?;
             }
             if !self.dirty {
                 return Ok(());
@@ -67,8 +82,13 @@ fn joined(result: Result<Result<(), StoreError>, JoinError>) -> Result<(), Store
     result.unwrap_or_else(|error| {
         Err(StoreError::Io {
             action: "sync",
-            path: PathBuf::from("of this session"),
+            path: unnamed(),
             source: std::io::Error::other(error),
         })
     })
+}
+
+/// A store does not tell where it is.
+fn unnamed() -> PathBuf {
+    PathBuf::from("of this session")
 }

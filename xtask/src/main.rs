@@ -1,9 +1,11 @@
 //! Chores of the project that are more than three lines of shell.
 //!
 //! `cargo xtask lines` counts the lines of each room, tests apart. `cargo xtask fuzz SECONDS` runs
-//! each fuzz target for so long.
+//! each fuzz target for so long. `cargo xtask simulate [--seeds N] [--steps N] [--from SEED]
+//! [--seed SEED]` plays simulated worlds until a law is broken, and tells the shortest story of it.
 
 mod fuzz;
+mod simulate;
 
 use std::fs;
 use std::io::{self, Write};
@@ -15,7 +17,8 @@ fn main() -> anyhow::Result<()> {
     match words.as_slice() {
         ["lines"] => lines(),
         ["fuzz", seconds, names @ ..] => fuzz::fuzz(seconds.parse()?, names),
-        _ => anyhow::bail!("the chores are: lines, fuzz SECONDS [TARGET]..."),
+        ["simulate", flags @ ..] => simulate::simulate(flags),
+        _ => anyhow::bail!("the chores are: lines, fuzz SECONDS [TARGET]..., simulate [FLAG N]..."),
     }
 }
 

@@ -18,15 +18,40 @@ impl Script {
         let faulty = random.chance(70);
         let calls = random.many(2, 7, |random| call_plan(random));
         let plans = calls.len() as u64;
+        let mut replies = random.many(2, 28, |random| reply(random, faulty, plans));
+        persist(random, &mut replies);
         Self {
             knobs: knobs(random),
             acts: random.many(4, 16, |random| act(random, deadly)),
-            replies: random.many(2, 28, |random| reply(random, faulty, plans)),
+            replies,
             calls,
             answers: random.many(0, 8, answer),
             disk: random.many(0, u64::from(faulty) * 2, disk_fault),
             deaths: random.many(0, u64::from(deadly) * 3, death),
         }
+    }
+}
+
+/// Some models do the same again and again.
+fn persist(random: &mut Random, replies: &mut Vec<Reply>) {
+    let place = usize::try_from(random.below(replies.len() as u64)).unwrap_or(0);
+    let Some(mut again) = replies.get(place).cloned() else {
+        return;
+    };
+    let fault = fault_end(random);
+    let end = random.weighted(&[
+        (70, None),
+        (10, Some(End::Stop(StopReason::ToolUse))),
+        (7, Some(End::Stop(StopReason::MaxTokens))),
+        (7, Some(fault)),
+        (6, Some(End::Cut)),
+    ]);
+    if let Some(end) = end {
+        again.end = end;
+        let times = usize::try_from(random.range(2, 9)).unwrap_or(2);
+        let rest = replies.split_off(place);
+        replies.extend(std::iter::repeat_n(again, times));
+        replies.extend(rest);
     }
 }
 

@@ -143,7 +143,12 @@ impl World {
         self.record.note(entry, end);
         self.folded.apply(entry);
         if let Entry::TurnEnd(why) = entry {
+            let newest = self.folded.messages().last().map(|last| last.message());
             let ended = Ended {
+                text: match newest {
+                    Some(Message::Assistant(reply)) => reply.text(),
+                    Some(Message::User(_) | Message::ToolResults(_)) | None => String::new(),
+                },
                 end: why.clone(),
                 steps: self.record.steps,
                 usage: self.folded.usage().since(self.record.usage_before),

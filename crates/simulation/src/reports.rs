@@ -2,7 +2,7 @@
 
 use tooloop::TurnReport;
 use tooloop_kernel::{Delivery, During, Entry, Transcript, TurnEnd};
-use tooloop_model::{Content, Message};
+use tooloop_model::Content;
 
 use crate::law::Law;
 use crate::record::Record;
@@ -76,13 +76,8 @@ impl World {
                 ended.usage, report.usage
             )
         });
-        let newest = self.folded.messages().last().map(|last| last.message());
-        let said = match newest {
-            Some(Message::Assistant(reply)) => reply.text(),
-            _ => String::new(),
-        };
-        let truthful = self.record.in_turn || report.text.ends_with(&said);
-        self.require(Law::Truth, truthful, || {
+        let said = ended.text;
+        self.require(Law::Truth, report.text.ends_with(&said), || {
             format!("the model said {said:?}, the report {:?}", report.text)
         });
         for content in &report.unsent {

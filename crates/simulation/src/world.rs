@@ -151,6 +151,8 @@ pub(crate) struct Ended {
     pub(crate) end: tooloop_kernel::TurnEnd,
     pub(crate) steps: u32,
     pub(crate) usage: Usage,
+    /// What the model said last, if it was the last to speak.
+    pub(crate) text: String,
 }
 
 /// What the model has said in the newest call.

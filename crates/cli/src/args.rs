@@ -1,8 +1,10 @@
 //! The command line as typed.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tooloop::Money;
 
 /// A coding agent for the terminal.
 ///
@@ -14,7 +16,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
     version,
     args_conflicts_with_subcommands = true,
     after_help = "Exit status: 0 done, 1 the model or its provider failed, 2 usage, 41 no or wrong key, 42 bad input,\n\
-                  52 settings, 53 turn limit, 54 internal fault, 130 interrupted, 143 terminated."
+                  52 settings, 53 turn limit, 54 internal fault, 59 tool call limit, 60 money or token limit, 61 time limit,\n\
+                  62 no answer of the form asked for, 130 interrupted, 143 terminated."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -100,6 +103,24 @@ pub(crate) struct RunArgs {
     /// The most model calls for one prompt
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_turns: Option<u32>,
+    /// The most tool calls for one prompt
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_tool_calls: Option<u32>,
+    /// The most money that the session may cost, in US dollars, a resumed one from its beginning on
+    #[arg(long, value_name = "USD", value_parser = money)]
+    pub(crate) max_budget_usd: Option<Money>,
+    /// The most tokens that the session may use, sent and written, a resumed one from its beginning on
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_tokens: Option<u64>,
+    /// The longest that the run may take, such as 90s, 10m or 1h30m
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) max_time: Option<Duration>,
+    /// Another model for the rest of a prompt whose model is overloaded three times in a row
+    #[arg(long, value_name = "NAME")]
+    pub(crate) fallback_model: Option<String>,
+    /// The JSON schema that the answer must match: the schema itself, or @FILE
+    #[arg(long, value_name = "SCHEMA")]
+    pub(crate) json_schema: Option<String>,
     /// The tools that the model is given: default, none, bash-only, or names parted by commas
     #[arg(long, value_name = "TOOLS")]
     pub(crate) tools: Option<String>,
@@ -192,4 +213,72 @@ pub(crate) enum InputFormat {
     Text,
     /// One JSON message a line
     StreamJson,
+}
+
+/// An amount of dollars.
+fn money(text: &str) -> Result<Money, String> {
+    let dollars: f64 = text
+        .trim()
+        .trim_start_matches('$')
+        .parse()
+        .map_err(|_| "it is no amount of dollars such as 0.50".to_owned())?;
+    Money::usd(dollars)
+        .filter(|money| *money > Money(0))
+        .ok_or_else(|| "it must be more than nothing".to_owned())
+}
+
+/// A length of time: a number of seconds, or numbers with the units h, m, s and ms.
+fn time(text: &str) -> Result<Duration, String> {
+    let wrong = || "it is no length of time such as 90s, 10m or 1h30m".to_owned();
+    let mut left = text.trim();
+    let mut sum = Duration::ZERO;
+    if left.is_empty() {
+        return Err(wrong());
+    }
+    while !left.is_empty() {
+        let digits = left.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, rest) = left.split_at(digits);
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        let letters = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let (unit, rest) = rest.split_at(letters);
+        let millis = match unit {
+            "ms" => 1,
+            "s" => 1_000,
+            "" if rest.is_empty() => 1_000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            _ => return Err(wrong()),
+        };
+        sum = sum.saturating_add(Duration::from_millis(number.saturating_mul(millis)));
+        left = rest;
+    }
+    if sum.is_zero() {
+        return Err("it must be more than nothing".to_owned());
+    }
+    Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_are_read() {
+        for (text, seconds) in [("90", 90), ("90s", 90), ("10m", 600), ("1h30m", 5400)] {
+            assert_eq!(time(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        assert_eq!(time("1500ms"), Ok(Duration::from_millis(1500)));
+        for text in ["", "0", "soon", "-5", "5d", "1h30", "10 m", "m"] {
+            assert!(time(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn amounts_of_money_are_read() {
+        assert_eq!(money("0.5"), Ok(Money(500_000_000)));
+        assert_eq!(money("$2"), Ok(Money(2_000_000_000)));
+        for text in ["", "0", "-1", "NaN", "inf", "much"] {
+            assert!(money(text).is_err(), "{text}");
+        }
+    }
 }

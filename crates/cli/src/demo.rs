@@ -167,6 +167,7 @@ async fn play(play: Play<'_>) -> Result<Status, Failure> {
             permission_mode: play.mode.to_string(),
             resumed: false,
             warnings: Vec::new(),
+            limits: tooloop::Limits::default(),
         })
         .await;
     }
@@ -274,6 +275,8 @@ fn tell(event: Event) -> String {
             | Entry::Permission { .. }
             | Entry::Discarded { .. }
             | Entry::Continue(_)
+            | Entry::Spent { .. }
+            | Entry::Rewound { .. }
             | Entry::TurnEnd(_) => return String::new(),
         },
         Event::Warning(words) | Event::Noticed(words) => format!("({words})\n"),

@@ -1,6 +1,6 @@
 //! How the process ends: sorted errors, each with its status.
 
-use tooloop::{ModelErrorKind, TurnEnd};
+use tooloop::{Budget, ModelErrorKind, TurnEnd};
 
 /// An error that ends the run before, or beside, a turn.
 #[derive(Debug)]
@@ -25,6 +25,13 @@ pub(crate) enum Status {
     Sandbox,
     Settings,
     MaxTurns,
+    MaxToolCalls,
+    /// The limit on money or on tokens.
+    Budget,
+    /// The limit on time.
+    Deadline,
+    /// The answer never had the form that was asked for.
+    Schema,
     /// A fault of ours, or a journal that cannot be kept.
     Internal,
     Interrupted,
@@ -45,6 +52,10 @@ impl Status {
             Self::Settings => 52,
             Self::MaxTurns => 53,
             Self::Internal => 54,
+            Self::MaxToolCalls => 59,
+            Self::Budget => 60,
+            Self::Deadline => 61,
+            Self::Schema => 62,
             Self::Interrupted => 130,
             Self::BrokenPipe => 141,
             Self::Terminated => 143,
@@ -54,8 +65,13 @@ impl Status {
     /// The status of a turn's end, signals aside.
     pub(crate) const fn of(end: &TurnEnd) -> Self {
         match end {
-            TurnEnd::Completed => Self::Done,
+            // The model was done when the hook spoke.
+            TurnEnd::Completed | TurnEnd::StopHookPrevented { .. } => Self::Done,
             TurnEnd::MaxTurns { .. } => Self::MaxTurns,
+            TurnEnd::MaxToolCalls { .. } => Self::MaxToolCalls,
+            TurnEnd::Budget(_) => Self::Budget,
+            TurnEnd::Deadline { .. } => Self::Deadline,
+            TurnEnd::StructuredOutputFailed { .. } => Self::Schema,
             TurnEnd::ModelError { error, .. } => match error.kind {
                 ModelErrorKind::Auth => Self::Auth,
                 ModelErrorKind::Connection
@@ -78,6 +94,7 @@ impl Status {
             TurnEnd::ContextLimit { .. }
             | TurnEnd::OutputLimit
             | TurnEnd::Refused
+            | TurnEnd::HookStopped { .. }
             | TurnEnd::LoopDetected { .. } => Self::Model,
             TurnEnd::Interrupted { .. } => Self::Interrupted,
         }
@@ -104,7 +121,9 @@ impl Failure {
 impl From<tooloop::SessionError> for Failure {
     fn from(error: tooloop::SessionError) -> Self {
         let status = match &error {
-            tooloop::SessionError::BlankPrompt => Status::Input,
+            tooloop::SessionError::BlankPrompt | tooloop::SessionError::NoSuchTurn { .. } => {
+                Status::Input
+            }
             tooloop::SessionError::Journal(
                 tooloop::journal::StoreError::NotFound { .. }
                 | tooloop::journal::StoreError::Ambiguous { .. },
@@ -124,6 +143,18 @@ pub(crate) fn words(end: &TurnEnd) -> Option<String> {
         TurnEnd::MaxTurns { limit } => format!(
             "stopped at the limit of {limit} model calls (--max-turns); go on with --continue"
         ),
+        TurnEnd::MaxToolCalls { limit } => format!(
+            "stopped at the limit of {limit} tool calls (--max-tool-calls); go on with --continue"
+        ),
+        TurnEnd::Budget(budget) => spent(budget),
+        TurnEnd::Deadline { .. } => {
+            "stopped at the time limit (--max-time); go on with --continue".into()
+        }
+        TurnEnd::StructuredOutputFailed { tries, problem } => {
+            format!("no answer of {tries} has the form that --json-schema asks for: {problem}")
+        }
+        TurnEnd::HookStopped { reason } => format!("stopped by a hook: {reason}"),
+        TurnEnd::StopHookPrevented { reason } => format!("a hook ended it: {reason}"),
         TurnEnd::ContextLimit { message } => {
             format!("the conversation does not fit the model's window: {message}")
         }
@@ -156,12 +187,36 @@ pub(crate) const fn reason(end: &TurnEnd) -> &'static str {
     match end {
         TurnEnd::Completed => "completed",
         TurnEnd::MaxTurns { .. } => "max_turns",
+        TurnEnd::MaxToolCalls { .. } => "max_tool_calls",
+        TurnEnd::Budget(Budget::Tokens { .. }) => "max_tokens",
+        TurnEnd::Budget(Budget::Cost { .. } | Budget::UnknownPrice { .. }) => "max_budget_usd",
+        TurnEnd::Deadline { .. } => "max_time",
+        TurnEnd::StructuredOutputFailed { .. } => "structured_output_failed",
+        TurnEnd::HookStopped { .. } => "hook_stopped",
+        TurnEnd::StopHookPrevented { .. } => "stop_hook_prevented",
         TurnEnd::ContextLimit { .. } => "context_limit",
         TurnEnd::ModelError { .. } => "model_error",
         TurnEnd::OutputLimit => "output_limit",
         TurnEnd::Interrupted { .. } => "interrupted",
         TurnEnd::Refused => "refused",
         TurnEnd::LoopDetected { .. } => "loop_detected",
+    }
+}
+
+fn spent(budget: &Budget) -> String {
+    match budget {
+        Budget::Tokens { limit, spent, next } => format!(
+            "stopped before the limit of {limit} tokens (--max-tokens): {spent} are spent, and the \
+             next request could take {next} more; go on with a higher one and --continue"
+        ),
+        Budget::Cost { limit, spent, next } => format!(
+            "stopped before the limit of {limit} (--max-budget-usd): {spent} is spent, and the next \
+             request could cost {next} more; go on with a higher one and --continue"
+        ),
+        Budget::UnknownPrice { model } => format!(
+            "there is a limit on money (--max-budget-usd), and the price of {model} is not known: \
+             give it in a models_file, or limit tokens (--max-tokens)"
+        ),
     }
 }
 

@@ -189,6 +189,7 @@ async fn headless_run(args: RunArgs, workspace: &std::path::Path) -> Result<Stat
         permission_mode: setup.mode.to_string(),
         resumed: setup.open.is_resumed(),
         warnings,
+        limits: setup.limits,
     })
     .await
 }

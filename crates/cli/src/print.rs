@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tooloop::exec::Processes;
-use tooloop::{Content, Denial, Event, Events, Session, SessionError, TurnEnd, TurnReport};
+use tooloop::{Content, Denial, Event, Events, Limits, Session, SessionError, TurnEnd, TurnReport};
 
 use crate::args::OutputFormat;
 use crate::exit::{self, Failure, Status};
@@ -26,6 +27,7 @@ pub(crate) struct Print {
     pub(crate) permission_mode: String,
     pub(crate) resumed: bool,
     pub(crate) warnings: Vec<String>,
+    pub(crate) limits: Limits,
 }
 
 /// Where prompts come from.
@@ -66,6 +68,11 @@ pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
         format: print.format,
         stopped: None,
         model: &print.model,
+        limits: print.limits,
+        deadline: print
+            .limits
+            .time
+            .and_then(|time| Instant::now().checked_add(time)),
     };
     let (last, mut signals, stopped) = run.all(print.prompts).await;
     let status = last.status(stopped);
@@ -115,7 +122,6 @@ pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
 struct Last {
     outcome: Outcome,
     records: Records,
-    model: String,
 }
 
 #[expect(clippy::large_enum_variant, reason = "a run makes one of it")]
@@ -146,7 +152,7 @@ impl Last {
         };
         if format != OutputFormat::Text {
             let record = match &outcome {
-                Ok(report) => self.records.result(report, status, &self.model),
+                Ok(report) => self.records.result(report, status),
                 Err(failure) => self.records.failure(status, &failure.message),
             };
             return output.record(&record).await;
@@ -170,9 +176,9 @@ async fn tell_as_text(output: &Output, report: TurnReport) {
     }
     match exit::words(&report.end) {
         Some(words) => complain(&words),
-        None if report.text.trim().is_empty() => complain("the model gave an empty answer"),
+        None if report.answer().trim().is_empty() => complain("the model gave an empty answer"),
         None => {
-            let mut text = report.text;
+            let mut text = report.answer().to_owned();
             if !text.ends_with('\n') {
                 text.push('\n');
             }
@@ -191,6 +197,17 @@ struct Run<'a> {
     /// The status that a signal, or a reader that has gone, ends the run with.
     stopped: Option<Status>,
     model: &'a str,
+    limits: Limits,
+    /// When the run has taken as long as it may.
+    deadline: Option<Instant>,
+}
+
+/// Waits until then.
+async fn passed(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// What a turn waits for.
@@ -216,7 +233,6 @@ impl Run<'_> {
         let last = Last {
             outcome,
             records: self.records,
-            model: self.model.to_owned(),
         };
         (last, self.signals, self.stopped)
     }
@@ -235,6 +251,11 @@ impl Run<'_> {
                     biased;
                     line = lines.next() => line,
                     () = self.session.noticed() => Some(Line::Wake),
+                    () = passed(self.deadline) => {
+                        let words = "the time limit (--max-time) was reached while waiting for the \
+                                     next message";
+                        return Outcome::Untold(Err(Failure::new(Status::Deadline, words)));
+                    }
                     stopped = self.signals.next() => {
                         self.stopped = Some(stopped);
                         let words = "interrupted while waiting for the next message";
@@ -254,6 +275,9 @@ impl Run<'_> {
                 }
                 None => break,
             };
+            if let Err(error) = self.limit_time().await {
+                return Outcome::Untold(Err(error.into()));
+            }
             match self.turn(content, &mut lines).await {
                 Ok(None) => {}
                 Ok(Some(report)) if self.stopped.is_none() => {
@@ -261,7 +285,7 @@ impl Run<'_> {
                     if self.format == OutputFormat::Text {
                         tell_as_text(self.output, report).await;
                     } else {
-                        let record = self.records.result(&report, status, self.model);
+                        let record = self.records.result(&report, status);
                         self.output.record(&record).await;
                     }
                     told = Some(status);
@@ -277,6 +301,19 @@ impl Run<'_> {
             },
             Outcome::Told,
         )
+    }
+
+    /// The next turn may take what is left of the run's time.
+    async fn limit_time(&mut self) -> Result<(), SessionError> {
+        let Some(deadline) = self.deadline else {
+            return Ok(());
+        };
+        let time = deadline.saturating_duration_since(Instant::now());
+        let limits = Limits {
+            time: Some(time),
+            ..self.limits
+        };
+        self.session.set_limits(limits).await
     }
 
     /// A turn on a prompt, or on what background work has said; `None` if it said nothing.

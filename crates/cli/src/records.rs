@@ -4,8 +4,8 @@
 
 use serde_json::{Map, Value, json};
 use tooloop::{
-    AssistantMessage, Content, ContentBlock, Denial, Entry, Message, StopReason, StreamEvent,
-    ToolInput, ToolResult, TurnReport, Usage,
+    AssistantMessage, Content, ContentBlock, Continue, Denial, Entry, Message, StopReason,
+    StreamEvent, ToolInput, ToolResult, TurnReport, Usage,
 };
 
 use crate::exit::{self, Status};
@@ -123,7 +123,14 @@ impl Records {
                 }),
             ),
             Entry::Continue(reason) => {
-                self.record("system", json!({ "subtype": "continue", "reason": reason }))
+                let mut body = json!({ "subtype": "continue", "reason": reason.name() });
+                if let Continue::FallbackModel { model } = reason {
+                    body["model"] = json!(model);
+                }
+                self.record("system", body)
+            }
+            Entry::Rewound { turn } => {
+                self.record("system", json!({ "subtype": "rewound", "turn": turn }))
             }
             Entry::Permission {
                 tool_use_id,
@@ -136,7 +143,10 @@ impl Records {
                     "permission": permission,
                 }),
             ),
-            Entry::CallStarted { .. } | Entry::Discarded { .. } | Entry::TurnEnd(_) => return None,
+            Entry::CallStarted { .. }
+            | Entry::Discarded { .. }
+            | Entry::Spent { .. }
+            | Entry::TurnEnd(_) => return None,
         })
     }
 
@@ -189,11 +199,16 @@ impl Records {
     }
 
     /// The last record of a turn.
-    pub(crate) fn result(&mut self, report: &TurnReport, status: Status, model: &str) -> Value {
+    pub(crate) fn result(&mut self, report: &TurnReport, status: Status) -> Value {
         let done = status == Status::Done;
         let subtype = match status {
             Status::Done => "success",
             Status::MaxTurns => "error_max_turns",
+            Status::MaxToolCalls => "error_max_tool_calls",
+            Status::Budget if exit::reason(&report.end) == "max_tokens" => "error_max_tokens",
+            Status::Budget => "error_max_budget_usd",
+            Status::Deadline => "error_max_time",
+            Status::Schema => "error_max_structured_output_retries",
             _ => "error_during_execution",
         };
         let mut body = json!({
@@ -206,11 +221,18 @@ impl Records {
             "num_turns": report.steps,
             "total_cost_usd": report.cost_usd,
             "usage": usage(report.usage),
-            "modelUsage": { model: usage(report.usage) },
+            "modelUsage": report
+                .model_usage
+                .iter()
+                .map(|(model, used)| (model.clone(), usage(*used)))
+                .collect::<Map<_, _>>(),
             "permission_denials": report.denials.iter().map(denial).collect::<Vec<_>>(),
         });
         if done {
-            set(&mut body, "result", report.text.clone());
+            set(&mut body, "result", report.answer());
+            if let Some(answer) = &report.structured_output {
+                set(&mut body, "structured_output", answer.to_value());
+            }
         } else {
             set(
                 &mut body,
@@ -240,7 +262,11 @@ impl Records {
         self.record(
             "result",
             json!({
-                "subtype": "error_during_execution",
+                "subtype": if status == Status::Deadline {
+                    "error_max_time"
+                } else {
+                    "error_during_execution"
+                },
                 "is_error": true,
                 "reason": "not_run",
                 "exit_status": status.code(),

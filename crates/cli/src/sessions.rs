@@ -111,12 +111,14 @@ fn tell(record: &Record) -> String {
         Entry::TurnEnd(end) => {
             exit::words(end).map_or_else(String::new, |words| format!("  ({words})\n"))
         }
+        Entry::Rewound { turn } => format!("  (taken back to before turn {turn})\n"),
         Entry::Permission {
             permission: Permission::Allowed { .. },
             ..
         }
         | Entry::CallStarted { .. }
         | Entry::Discarded { .. }
+        | Entry::Spent { .. }
         | Entry::Continue(_) => String::new(),
     };
     clean(&text)

@@ -7,12 +7,13 @@ use tooloop::exec::{Environment, EnvironmentRules, Processes};
 use tooloop::journal::SessionId;
 use tooloop::provider::{
     HttpProvider, KEY_VARIABLES, LOCAL_SERVERS, ModelOverrides, NO_MODEL_HELP, Provider,
-    ProviderConfig, ResolveError, Resolved, Secret, TransportConfig, Wanted, detect_local,
-    first_model_of, resolve,
+    ProviderConfig, ResolveError, Resolved, RoutedProvider, Secret, TransportConfig, Wanted,
+    detect_local, first_model_of, names_provider, resolve,
 };
 use tooloop::tools::{BashSettings, LocalOps, Ops, TerminalSettings, WebFetchSettings};
 use tooloop::{
-    Agent, AgentBuilder, Mode, Policy, RetryPolicy, bash_only_system_prompt, default_system_prompt,
+    Agent, AgentBuilder, Limits, Mode, OutputSchema, Policy, RetryPolicy, bash_only_system_prompt,
+    default_system_prompt,
 };
 
 use crate::args::RunArgs;
@@ -29,6 +30,7 @@ pub(crate) struct Setup {
     pub(crate) processes: Processes,
     pub(crate) mode: Mode,
     pub(crate) caps: Caps,
+    pub(crate) limits: Limits,
     pub(crate) open: Open,
     pub(crate) warnings: Vec<String>,
 }
@@ -103,6 +105,7 @@ pub(crate) fn load_settings(args: &RunArgs, workspace: &Path) -> Result<Loaded, 
     let mut flags: Vec<(&'static str, String)> = Vec::new();
     let single = [
         ("model", &args.model),
+        ("fallback_model", &args.fallback_model),
         ("base_url", &args.base_url),
         ("api", &args.api),
         ("tools", &args.tools),
@@ -147,6 +150,14 @@ pub(crate) async fn setup(args: &RunArgs, workspace: &Path) -> Result<Setup, Fai
     } = load_settings(args, workspace)?;
     let open = open(args, workspace)?;
     let (provider, model) = provider(&settings).await?;
+    let fallback = settings
+        .fallback_model
+        .as_ref()
+        .filter(|name| **name != model);
+    let (provider, fallback) = match fallback {
+        Some(name) => with_fallback(&settings, provider, name)?,
+        None => (provider, None),
+    };
     let caps = Caps {
         wanted: settings.max_output_tokens,
     };
@@ -185,6 +196,24 @@ pub(crate) async fn setup(args: &RunArgs, workspace: &Path) -> Result<Setup, Fai
         Some(limit) => agent.max_turns(limit),
         None => agent,
     };
+    let agent = match fallback {
+        Some(name) => {
+            let (cap, escalated) = caps.of(&*provider, &name);
+            agent.fallback_model(name, Some(cap), escalated)
+        }
+        None => agent,
+    };
+    let agent = match &args.json_schema {
+        Some(schema) => agent.output_schema(output_schema(schema)?),
+        None => agent,
+    };
+    let limits = Limits {
+        tool_calls: args.max_tool_calls,
+        time: args.max_time,
+        tokens: args.max_tokens,
+        cost: args.max_budget_usd,
+    };
+    let agent = agent.limits(limits);
     let agent = if args.no_session_persistence {
         agent
     } else {
@@ -203,6 +232,7 @@ pub(crate) async fn setup(args: &RunArgs, workspace: &Path) -> Result<Setup, Fai
         processes,
         mode: settings.permission_mode,
         caps,
+        limits,
         open,
         warnings,
     })
@@ -317,7 +347,7 @@ async fn provider(settings: &Settings) -> Result<(Arc<dyn Provider>, String), Fa
             return Err(Failure::settings(error.to_string()));
         }
     };
-    configure(&mut config, settings);
+    configure(&mut config, settings)?;
     let model = match model {
         Some(model) => model,
         None => first_model_of(&config).await.ok_or_else(|| {
@@ -332,7 +362,55 @@ async fn provider(settings: &Settings) -> Result<(Arc<dyn Provider>, String), Fa
     Ok((Arc::new(provider), model))
 }
 
-fn configure(config: &mut ProviderConfig, settings: &Settings) {
+/// Who writes the replies, the fallback model's included, and that model's name there.
+fn with_fallback(
+    settings: &Settings,
+    provider: Arc<dyn Provider>,
+    name: &str,
+) -> Result<(Arc<dyn Provider>, Option<String>), Failure> {
+    if !names_provider(name) {
+        return Ok((provider, Some(name.to_owned())));
+    }
+    let wanted = Wanted {
+        model: Some(name.to_owned()),
+        base_url: settings.base_url.clone(),
+        format: settings.api,
+        api_key: settings
+            .key_variable
+            .as_deref()
+            .and_then(environment)
+            .map(Secret::new),
+    };
+    let told = |error: &dyn std::fmt::Display| format!("the fallback model {name}: {error}");
+    let Resolved { mut config, model } = resolve(&wanted, &environment).map_err(|error| {
+        let status = match error {
+            ResolveError::NoKey { .. } => Status::Auth,
+            ResolveError::NothingConfigured | ResolveError::UnknownModel { .. } => Status::Settings,
+        };
+        Failure::new(status, told(&error))
+    })?;
+    let name = model.unwrap_or_else(|| name.to_owned());
+    configure(&mut config, settings)?;
+    let other = HttpProvider::new(config).map_err(|error| Failure::settings(told(&error)))?;
+    if other.name() == provider.name() {
+        return Ok((provider, Some(name)));
+    }
+    let routed = RoutedProvider::new(provider).route(name.clone(), Arc::new(other));
+    Ok((Arc::new(routed), Some(name)))
+}
+
+/// The form of the answer, as it stands there or in the file that it names.
+fn output_schema(schema: &str) -> Result<OutputSchema, Failure> {
+    let text = match schema.strip_prefix('@') {
+        Some(path) => std::fs::read_to_string(path).map_err(|error| {
+            Failure::usage(format!("--json-schema: cannot read {path}: {error}"))
+        })?,
+        None => schema.to_owned(),
+    };
+    OutputSchema::parse(&text).map_err(|error| Failure::usage(format!("--json-schema: {error}")))
+}
+
+fn configure(config: &mut ProviderConfig, settings: &Settings) -> Result<(), Failure> {
     config.transport = TransportConfig {
         first_byte: settings.stream_first_byte_timeout,
         idle: settings.stream_idle_timeout,
@@ -345,6 +423,16 @@ fn configure(config: &mut ProviderConfig, settings: &Settings) {
         max_output_tokens: settings.max_output_tokens,
     };
     config.reasoning_echo = settings.reasoning_echo.clone();
+    if let Some(path) = &settings.models_file {
+        let data = std::fs::read_to_string(path).map_err(|error| {
+            Failure::settings(format!(
+                "models_file: cannot read {}: {error}",
+                path.display()
+            ))
+        })?;
+        config.model_data = Some(data);
+    }
+    Ok(())
 }
 
 fn system_prompt(args: &RunArgs, tools: &ToolSet, workspace: &Path) -> Result<String, Failure> {

@@ -37,7 +37,7 @@ pub(crate) enum CallState {
     /// Under way.
     Running { run: u64, read_only: bool },
     /// Answered. The outcome is what the detection of loops compares.
-    Done { outcome: String },
+    Done { outcome: String, is_error: bool },
 }
 
 /// What is to be done about a call.
@@ -104,10 +104,36 @@ impl Batch {
     }
 
     /// Marks a call as answered.
-    pub(crate) fn done(&mut self, id: &ToolUseId, outcome: String) {
+    pub(crate) fn done(&mut self, id: &ToolUseId, outcome: String, is_error: bool) {
         if let Some(call) = self.calls.iter_mut().find(|call| call.tool_use.id == *id) {
-            call.state = CallState::Done { outcome };
+            call.state = CallState::Done { outcome, is_error };
         }
+    }
+
+    /// How many of the calls run or have run.
+    pub(crate) fn begun(&self) -> u32 {
+        let begun = self.calls.iter().filter(|call| {
+            matches!(
+                call.state,
+                CallState::Running { .. } | CallState::Done { .. }
+            )
+        });
+        u32::try_from(begun.count()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether a call of this tool was answered, and whether one of them without an error.
+    pub(crate) fn called(&self, name: &str) -> Option<bool> {
+        let calls = self.calls.iter();
+        calls
+            .filter(|call| call.tool_use.name == name)
+            .filter_map(|call| match &call.state {
+                CallState::Done { is_error, .. } => Some(!is_error),
+                CallState::New
+                | CallState::Ready { .. }
+                | CallState::Asking { .. }
+                | CallState::Running { .. } => None,
+            })
+            .reduce(|one, other| one || other)
     }
 
     /// What was called and what came of it, for the detection of loops.
@@ -115,7 +141,7 @@ impl Batch {
         let calls = self.calls.iter();
         calls
             .filter_map(|call| match &call.state {
-                CallState::Done { outcome } => {
+                CallState::Done { outcome, .. } => {
                     let tool_use = &call.tool_use;
                     let input = tool_use.input.json();
                     Some(format!("{}\n{input}\n{outcome}", tool_use.name))

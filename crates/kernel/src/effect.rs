@@ -66,6 +66,18 @@ pub enum Effect {
         /// The number.
         ask: u64,
     },
+    /// Tell that the model is done, and ask whether that may be.
+    AskStop {
+        /// The number under which the judgement comes back.
+        stop: u64,
+        /// Whether the turn goes on already because somebody objected.
+        active: bool,
+    },
+    /// The judgement is of no interest any more.
+    CancelStop {
+        /// The number.
+        stop: u64,
+    },
     /// Say when a time has passed.
     StartTimer {
         /// The number.

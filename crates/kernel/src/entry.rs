@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tooloop_model::{HistoryMessage, Message, ModelError, ToolResult, ToolUseId, Usage};
+use tooloop_model::{HistoryMessage, Message, ModelError, Money, ToolResult, ToolUseId, Usage};
 
 use crate::{Continue, TurnEnd};
 
@@ -49,10 +49,25 @@ pub enum Entry {
         /// What it used, as far as the provider said.
         usage: Usage,
     },
+    /// What the newest reply came to, or at most came to if it failed. Only where there is a limit
+    /// on it or the price is known.
+    Spent {
+        /// Tokens, sent and written.
+        tokens: u64,
+        /// Money; `None` if the price is not known.
+        #[serde(rename = "nano_usd", default, skip_serializing_if = "Option::is_none")]
+        cost: Option<Money>,
+    },
     /// The loop goes on.
     Continue(Continue),
     /// The turn is over.
     TurnEnd(TurnEnd),
+    /// The conversation was taken back: what was said in this turn and after it is no part of it
+    /// any more. What it cost stays.
+    Rewound {
+        /// The first turn that is gone, from 1 ([`crate::Transcript::turns`]).
+        turn: usize,
+    },
 }
 
 /// What came of asking.

@@ -62,10 +62,46 @@ pub enum Input {
     Wake,
     /// The turn is to end now.
     Interrupt,
+    /// The conversation is to be taken back to before this turn, counted from 1. Nothing happens
+    /// while a turn is under way, or if there is no such turn.
+    Rewind {
+        /// The first turn that is to go.
+        turn: usize,
+    },
+    /// A hook wants the turn to end now.
+    HookStop {
+        /// Why, for a person.
+        reason: String,
+    },
+    /// Who was told that the model is done has judged it.
+    StopJudged {
+        /// The question.
+        stop: u64,
+        /// The judgement.
+        judgement: StopJudgement,
+    },
     /// The session was read back: what a dead process left open is closed.
     Resumed,
     /// Other settings, in force from the next model call on.
     Configure(Box<Settings>),
+}
+
+/// What is to come of it that the model is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StopJudgement {
+    /// It is.
+    Done,
+    /// It is not: this is said to it, and it goes on. At most eight times in a turn; then it is done
+    /// all the same.
+    GoOn {
+        /// What is said.
+        reason: String,
+    },
+    /// It is, and nothing else that was queued begins.
+    End {
+        /// Why, for a person.
+        reason: String,
+    },
 }
 
 /// When queued text reaches the model.

@@ -2,6 +2,8 @@
 
 mod answers;
 mod replies;
+mod spending;
+mod stopping;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,10 +12,12 @@ use std::time::Duration;
 
 use tooloop_model::{Content, Message, MessageBuilder, ToolResult, ToolUseId, Usage};
 
-use crate::batch::{Batch, CallState};
+use crate::batch::Batch;
+use crate::ledger::{Amount, Reservation};
 use crate::repeats::Repeats;
 use crate::{
-    Continue, Delivery, During, Effect, Entry, Gate, Input, Settings, Sync, Transcript, TurnEnd,
+    Continue, Delivery, During, Effect, Entry, Gate, Input, Ledger, Settings, Sync, Transcript,
+    TurnEnd,
 };
 
 /// How often a reply that the output cap cut is continued.
@@ -28,6 +32,11 @@ pub struct Kernel {
     /// What the user said meanwhile, oldest first.
     queue: VecDeque<Queued>,
     turn: Turn,
+    ledger: Ledger,
+    /// A provider has counted a request since this kernel was made or its settings last changed.
+    counted: bool,
+    /// What was counted was counted for another model.
+    recount: bool,
     /// The newest turn ended so.
     interrupted: bool,
     /// The newest number given to a call, run, question or timer. Numbers are never used twice.
@@ -40,6 +49,7 @@ struct Numbers {
     run: u64,
     ask: u64,
     timer: u64,
+    stop: u64,
 }
 
 struct Queued {
@@ -56,11 +66,16 @@ enum Phase {
     Waiting { timer: u64 },
     /// The message is complete; its calls are being answered.
     Answering(Batch),
+    /// The model is done, and somebody judges that.
+    Stopping { stop: u64 },
 }
 
 struct Calling {
     call: u64,
     builder: MessageBuilder,
+    reservation: Reservation,
+    /// Whether anything has come of the reply.
+    begins: bool,
     /// The tool uses begun in this reply, in order.
     begun: Vec<ToolUseId>,
     /// Of those, the first ones, as long as each is complete and read-only: they may run already.
@@ -72,8 +87,25 @@ struct Calling {
 struct Turn {
     /// Model calls made, retries not counted.
     steps: u32,
+    /// Tool calls run.
+    calls: u32,
+    /// A call was not run since the turn had run as many as it may.
+    refused_calls: bool,
     continuations: u32,
+    pauses: u32,
+    /// How often somebody objected to the end.
+    objections: u32,
+    /// What was said before the output cap or a pause cut it, if the answer must have a form.
+    said: String,
+    /// Answers that did not have their form.
+    misfits: u32,
     escalated: bool,
+    /// Requests in a row that met an overload.
+    overloads: u32,
+    /// The fallback model is asked.
+    fell_back: bool,
+    /// When this one fires, the turn has taken as long as it may.
+    deadline: Option<u64>,
     /// Requests that failed in a row.
     failures: u32,
     /// When the first of them was; `None` until one is that was told with a time.
@@ -96,16 +128,41 @@ impl Kernel {
     /// [`Input::Resumed`] first.
     #[must_use]
     pub fn new(settings: Settings, gate: Arc<dyn Gate>, transcript: Transcript) -> Self {
+        let ledger = Ledger::default();
+        ledger.charge(Amount {
+            tokens: transcript.spent_tokens(),
+            cost: transcript.spent(),
+        });
         Self {
             settings,
             gate,
             transcript,
+            ledger,
+            counted: false,
+            recount: false,
             phase: Phase::Idle,
             queue: VecDeque::new(),
             turn: Turn::default(),
             interrupted: false,
             newest: Numbers::default(),
         }
+    }
+
+    /// The same, sharing a ledger: its limits hold for the sum of what all who share it spend.
+    #[must_use]
+    pub fn with_ledger(mut self, ledger: Ledger) -> Self {
+        ledger.charge(Amount {
+            tokens: self.transcript.spent_tokens(),
+            cost: self.transcript.spent(),
+        });
+        self.ledger = ledger;
+        self
+    }
+
+    /// What was spent: to be shared with others who spend for this session.
+    #[must_use]
+    pub const fn ledger(&self) -> &Ledger {
+        &self.ledger
     }
 
     /// What the session has come to.
@@ -158,8 +215,9 @@ impl Kernel {
             Input::Answered { ask, answer } => self.answered(ask, answer, out),
             Input::TimerFired { timer } => {
                 if matches!(self.phase, Phase::Waiting { timer: current } if current == timer) {
-                    self.record(Entry::Continue(Continue::Retry), Sync::Soon, out);
-                    self.call_model(out);
+                    self.call_model(Some(Continue::Retry), out);
+                } else if self.turn.deadline == Some(timer) {
+                    self.deadline_passed(out);
                 }
             }
             Input::Wake => {
@@ -168,8 +226,15 @@ impl Kernel {
                 }
             }
             Input::Interrupt => self.interrupt(out),
+            Input::HookStop { reason } => self.hook_stopped(reason, out),
+            Input::StopJudged { stop, judgement } => self.stop_judged(stop, judgement, out),
+            Input::Rewind { turn } => {
+                if self.is_idle() && (1..=self.transcript.turns().len()).contains(&turn) {
+                    self.record(Entry::Rewound { turn }, Sync::Soon, out);
+                }
+            }
             Input::Resumed => self.resumed(out),
-            Input::Configure(settings) => self.settings = *settings,
+            Input::Configure(settings) => self.configure(*settings),
         }
         effects
     }
@@ -233,51 +298,6 @@ impl Kernel {
         any
     }
 
-    fn interrupt(&mut self, out: &mut Vec<Effect>) {
-        let during = match std::mem::replace(&mut self.phase, Phase::Idle) {
-            Phase::Idle => return,
-            Phase::Waiting { timer } => {
-                out.push(Effect::CancelTimer { timer });
-                During::Model
-            }
-            Phase::Calling(calling) => {
-                out.push(Effect::CancelModel { call: calling.call });
-                out.extend(calling.early.runs().map(|run| Effect::CancelTool { run }));
-                let kept = calling.builder.interrupted();
-                if kept.has_substance() {
-                    let entry = Entry::message(Message::Assistant(kept));
-                    self.record(entry, Sync::Soon, out);
-                } else {
-                    self.discard(kept.usage, out);
-                }
-                During::Model
-            }
-            Phase::Answering(batch) => {
-                for call in batch.calls {
-                    let words = match call.state {
-                        CallState::Done { .. } => continue,
-                        CallState::New | CallState::Ready { .. } => {
-                            "not run: the user interrupted before this call began"
-                        }
-                        CallState::Asking { ask } => {
-                            out.push(Effect::CancelAsk { ask });
-                            "not run: the user interrupted before this call was allowed"
-                        }
-                        CallState::Running { run, .. } => {
-                            out.push(Effect::CancelTool { run });
-                            "interrupted by the user while it ran: its outcome is unknown"
-                        }
-                    };
-                    let result = ToolResult::error(call.tool_use.id, words);
-                    self.record(Entry::CallFinished(result), Sync::Soon, out);
-                }
-                During::Tools
-            }
-        };
-        self.interrupted = true;
-        self.end(TurnEnd::Interrupted { during }, out);
-    }
-
     fn resumed(&mut self, out: &mut Vec<Effect>) {
         if !self.is_idle() {
             return;
@@ -296,13 +316,34 @@ impl Kernel {
                 ToolResult::error(call.id.clone(), words)
             })
             .collect();
+        let during = if self.transcript.open_calls().is_empty() {
+            During::Model
+        } else {
+            During::Tools
+        };
         for result in unanswered {
             self.record(Entry::CallFinished(result), Sync::Soon, out);
         }
+        // The turn that the dead process was in has no end on record.
+        let under_way = self.transcript.newest_end().is_none();
+        if under_way && !self.transcript.messages().is_empty() {
+            let end = TurnEnd::Interrupted { during };
+            self.record(Entry::TurnEnd(end), Sync::Soon, out);
+        }
+    }
+
+    fn configure(&mut self, settings: Settings) {
+        self.recount |= settings.model != self.settings.model;
+        self.counted &=
+            settings.system == self.settings.system && settings.tools == self.settings.tools;
+        self.settings = settings;
     }
 
     fn end(&mut self, end: TurnEnd, out: &mut Vec<Effect>) {
         self.phase = Phase::Idle;
+        if let Some(timer) = self.turn.deadline.take() {
+            out.push(Effect::CancelTimer { timer });
+        }
         self.record(Entry::TurnEnd(end.clone()), Sync::Soon, out);
         let (notices, unsent): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.queue)
             .into_iter()

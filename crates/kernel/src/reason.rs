@@ -3,7 +3,7 @@
 //! Each iteration records exactly one of these. Both are matched exhaustively everywhere.
 
 use serde::{Deserialize, Serialize};
-use tooloop_model::ModelError;
+use tooloop_model::{ModelError, Money};
 
 /// Why a turn ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +15,18 @@ pub enum TurnEnd {
     MaxTurns {
         /// The limit.
         limit: u32,
+    },
+    /// The turn has run as many tools as it may.
+    MaxToolCalls {
+        /// The limit.
+        limit: u32,
+    },
+    /// The next request could have cost more than is left.
+    Budget(Budget),
+    /// The turn has taken as long as it may.
+    Deadline {
+        /// The limit, in milliseconds.
+        limit_ms: u64,
     },
     /// The conversation cannot be made to fit the model's window.
     ContextLimit {
@@ -41,6 +53,52 @@ pub enum TurnEnd {
     LoopDetected {
         /// How often in a row.
         times: u32,
+    },
+    /// The answer was to have a form that it never had.
+    StructuredOutputFailed {
+        /// How many answers were judged.
+        tries: u32,
+        /// What was wrong with the last one.
+        problem: String,
+    },
+    /// A hook asked for the end while the turn was under way.
+    HookStopped {
+        /// What it said.
+        reason: String,
+    },
+    /// The model was done, and a hook that was told so asked for the end of it.
+    StopHookPrevented {
+        /// What it said.
+        reason: String,
+    },
+}
+
+/// Which budget is spent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Budget {
+    /// That of tokens, sent and written.
+    Tokens {
+        /// The limit.
+        limit: u64,
+        /// What was spent.
+        spent: u64,
+        /// What the next request could have come to.
+        next: u64,
+    },
+    /// That of money.
+    Cost {
+        /// The limit.
+        limit: Money,
+        /// What was spent.
+        spent: Money,
+        /// What the next request could have come to.
+        next: Money,
+    },
+    /// There is a limit on money, and nobody knows what this model costs.
+    UnknownPrice {
+        /// The model.
+        model: String,
     },
 }
 
@@ -70,7 +128,38 @@ pub enum Continue {
     Steered,
     /// The user had said something for when it was done.
     FollowUp,
+    /// The model was overloaded again and again: another one is asked for the rest of the turn.
+    FallbackModel {
+        /// The other one.
+        model: String,
+    },
+    /// The provider paused a long reply.
+    PauseTurn,
+    /// The answer did not have the form that it was to have: it is told what is wrong.
+    SchemaRetry,
+    /// The model was done, and a hook that was told so had something to add.
+    StopHookBlocked,
     /// Something was said that no user said: that it repeats itself, or what background work has
     /// to tell.
     Reminder,
+}
+
+impl Continue {
+    /// Its name, as in a journal.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::NextStep => "next_step",
+            Self::Retry => "retry",
+            Self::EscalateOutput => "escalate_output",
+            Self::ContinueOutput => "continue_output",
+            Self::Steered => "steered",
+            Self::FollowUp => "follow_up",
+            Self::FallbackModel { .. } => "fallback_model",
+            Self::PauseTurn => "pause_turn",
+            Self::SchemaRetry => "schema_retry",
+            Self::StopHookBlocked => "stop_hook_blocked",
+            Self::Reminder => "reminder",
+        }
+    }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use tooloop_model::ToolDefinition;
+use tooloop_model::{Price, RawJson, ToolDefinition};
 
-use crate::RetryPolicy;
+use crate::{Limits, RetryPolicy};
 
 /// What a session is run with. May change between model calls ([`crate::Input::Configure`]).
 #[derive(Debug, Clone)]
@@ -21,6 +21,16 @@ pub struct Settings {
     pub escalated_output_tokens: Option<u64>,
     /// The most model calls in a turn, retries not counted; `None` for no limit.
     pub max_turns: Option<u32>,
+    /// What else may be used up.
+    pub limits: Limits,
+    /// What the model's tokens cost; `None` if that is not known.
+    pub price: Option<Price>,
+    /// Who is asked in its place for the rest of a turn in which it is overloaded again and again.
+    pub fallback: Option<Fallback>,
+    /// The form that the answer must have.
+    pub output: Option<OutputForm>,
+    /// Whether somebody is to be told when the model is done, and may object.
+    pub stop_hook: bool,
     /// The most read-only calls that run at once.
     pub max_parallel_tools: usize,
     /// How failed model calls are tried again.
@@ -32,6 +42,48 @@ pub struct Settings {
     pub stop_after_repeats: u32,
 }
 
+/// Another model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fallback {
+    /// Its name as the provider knows it.
+    pub model: String,
+    /// Its default output cap in tokens.
+    pub max_output_tokens: Option<u64>,
+    /// The larger one.
+    pub escalated_output_tokens: Option<u64>,
+    /// What its tokens cost.
+    pub price: Option<Price>,
+}
+
+/// The form that an answer must have.
+#[derive(Debug, Clone)]
+pub struct OutputForm {
+    /// Judges an answer.
+    pub check: Arc<dyn OutputCheck>,
+    /// How the model is held to it.
+    pub way: OutputWay,
+    /// The most answers that are judged in a turn.
+    pub tries: u32,
+}
+
+/// How a model is held to a form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OutputWay {
+    /// By its provider, who is told the JSON schema.
+    Native(RawJson),
+    /// By a tool, whose input is the answer: a call of it that succeeds ends the turn.
+    Tool(String),
+}
+
+/// Judges answers. Pure.
+pub trait OutputCheck: std::fmt::Debug + Send + Sync {
+    /// The answer in this text, as JSON.
+    ///
+    /// # Errors
+    /// What is wrong with it, for the model.
+    fn check(&self, text: &str) -> Result<RawJson, String>;
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -41,6 +93,11 @@ impl Default for Settings {
             max_output_tokens: None,
             escalated_output_tokens: None,
             max_turns: None,
+            limits: Limits::default(),
+            price: None,
+            fallback: None,
+            output: None,
+            stop_hook: false,
             max_parallel_tools: 10,
             retry: RetryPolicy::default(),
             remind_after_repeats: 3,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tooloop_model::{Content, HistoryMessage, Message, ToolResult, ToolUseId, Usage};
+use tooloop_model::{Content, HistoryMessage, Message, Money, ToolResult, ToolUseId, Usage};
 
 use crate::{Entry, TurnEnd};
 
@@ -20,7 +20,13 @@ pub struct Transcript {
     ids: BTreeSet<ToolUseId>,
     usage: Usage,
     newest_usage: Usage,
+    spent: Money,
+    spent_tokens: u64,
+    /// The tokens that the newest reply and all before it come to, and how many messages those are.
+    counted: Option<(u64, usize)>,
     newest_end: Option<TurnEnd>,
+    /// How many messages there were before each turn.
+    turns: Vec<usize>,
 }
 
 /// A call of the newest message that has no place in the history yet.
@@ -48,6 +54,11 @@ impl Transcript {
             Entry::CallFinished(result) => self.answer(result),
             Entry::Discarded { usage } => self.usage.add(*usage),
             Entry::TurnEnd(end) => self.newest_end = Some(end.clone()),
+            Entry::Spent { tokens, cost } => {
+                self.spent_tokens = self.spent_tokens.saturating_add(*tokens);
+                self.spent = self.spent.saturating_add(cost.unwrap_or_default());
+            }
+            Entry::Rewound { turn } => self.rewind(*turn),
             Entry::Permission { .. } | Entry::Retry { .. } | Entry::Continue(_) => {}
         }
     }
@@ -76,10 +87,41 @@ impl Transcript {
         self.ids.len()
     }
 
+    /// For each turn of the conversation, how many messages there were before it: the first message
+    /// of turn number `n`, counted from 1, is `messages()[turns()[n - 1]]`.
+    #[must_use]
+    pub fn turns(&self) -> &[usize] {
+        &self.turns
+    }
+
     /// What all replies used.
     #[must_use]
     pub const fn usage(&self) -> Usage {
         self.usage
+    }
+
+    /// What all replies cost, as far as their price was known.
+    #[must_use]
+    pub const fn spent(&self) -> Money {
+        self.spent
+    }
+
+    /// The tokens, sent and written, that all requests came to, those that failed included.
+    #[must_use]
+    pub fn spent_tokens(&self) -> u64 {
+        // Sessions without a limit or a price keep no account beside the providers' counts.
+        let counted = self
+            .usage
+            .input_tokens
+            .saturating_add(self.usage.output_tokens);
+        self.spent_tokens.max(counted)
+    }
+
+    /// How many tokens a provider has counted in the conversation, and for how many of its messages;
+    /// `None` if none has, or what it counted is no part of it any more.
+    #[must_use]
+    pub const fn counted(&self) -> Option<(u64, usize)> {
+        self.counted
     }
 
     /// What the newest reply used: its input is what the conversation comes to.
@@ -97,12 +139,14 @@ impl Transcript {
     fn say(&mut self, message: &Arc<HistoryMessage>) {
         match message.message() {
             Message::User(content) => {
-                self.newest_end = None;
                 self.close(
                     "not answered: the record of this call is incomplete, its outcome is unknown",
                 );
                 if content.iter().all(Content::is_blank) {
                     return;
+                }
+                if self.newest_end.take().is_some() || self.turns.is_empty() {
+                    self.turns.push(self.messages.len());
                 }
             }
             Message::Assistant(reply) => {
@@ -145,6 +189,13 @@ impl Transcript {
             }
         }
         self.messages.push(Arc::clone(message));
+        if let Message::Assistant(reply) = message.message()
+            && reply.usage.input_tokens > 0
+        {
+            let usage = reply.usage;
+            let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+            self.counted = Some((tokens, self.messages.len()));
+        }
     }
 
     fn answer(&mut self, result: &ToolResult) {
@@ -157,6 +208,19 @@ impl Transcript {
         if self.open.iter().all(|call| call.result.is_some()) {
             self.pair("");
         }
+    }
+
+    fn rewind(&mut self, turn: usize) {
+        let before = turn.checked_sub(1);
+        let Some(messages) = before.and_then(|at| self.turns.get(at).copied()) else {
+            return;
+        };
+        self.open.clear();
+        self.messages.truncate(messages);
+        self.turns.truncate(turn.saturating_sub(1));
+        self.counted = self.counted.filter(|(_, counted)| *counted <= messages);
+        // What the next message begins is a turn.
+        self.newest_end = self.newest_end.take().or(Some(TurnEnd::Completed));
     }
 
     fn close(&mut self, words: &str) {

@@ -67,6 +67,19 @@ impl MessageBuilder {
     /// The most bytes that a message may have: 64 MiB, well above the largest output cap.
     pub const MAX_BYTES: usize = 64 << 20;
 
+    /// How many bytes of text, reasoning and input have come so far.
+    #[must_use]
+    pub fn written(&self) -> usize {
+        self.blocks.iter().fold(0, |sum, growing| {
+            let bytes = match &growing.block {
+                Partial::Text(text) | Partial::Thinking(text) => text.len(),
+                Partial::ToolUse { name, json, .. } => name.len().saturating_add(json.len()),
+                Partial::Redacted(data) | Partial::Vendor(data) => data.data.get().len(),
+            };
+            sum.saturating_add(bytes)
+        })
+    }
+
     /// An empty message.
     #[must_use]
     pub fn new() -> Self {

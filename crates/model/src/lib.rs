@@ -30,7 +30,7 @@ mod usage;
 
 pub use builder::{MessageBuilder, StreamError};
 pub use error::{ModelError, ModelErrorKind};
-pub use info::{ModelInfo, Price};
+pub use info::{ModelInfo, Money, Price};
 pub use json::{InvalidJson, JsonObject, RawJson};
 pub use message::{
     AssistantMessage, Content, ContentBlock, Document, Image, Message, StopReason, ToolInput,

@@ -21,6 +21,8 @@ pub struct Request {
     /// The conversation, oldest first. It begins with a user message and ends with a user message
     /// or with tool results.
     pub messages: Vec<Arc<HistoryMessage>>,
+    /// The JSON schema that the provider is to hold the answer to, if it can.
+    pub output_schema: Option<RawJson>,
     /// The most tokens to write; `None` leaves it to the provider, where its format allows that.
     pub max_output_tokens: Option<u64>,
 }

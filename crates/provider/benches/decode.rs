@@ -130,6 +130,7 @@ fn encoders(criterion: &mut Criterion) {
         max_output_tokens: 8_192,
         price: None,
         images: true,
+        structured_output: false,
     };
     let (messages, chat_codec) = (AnthropicCodec::default(), chat());
     let codecs: [&dyn Codec; 2] = [&messages, &chat_codec];

@@ -46,6 +46,7 @@ const UNKNOWN: ModelInfo = ModelInfo {
     max_output_tokens: 8_192,
     price: None,
     images: false,
+    structured_output: false,
 };
 /// The same where the model runs on this machine or in this network: what small models are mostly
 /// started with.
@@ -54,7 +55,11 @@ const UNKNOWN_LOCAL: ModelInfo = ModelInfo {
     max_output_tokens: 4_096,
     price: None,
     images: false,
+    structured_output: false,
 };
+
+/// The providers that hold answers to a schema.
+const HOLD_TO_SCHEMAS: [&str; 2] = ["anthropic", "openai"];
 
 impl ModelTable {
     /// The table with corrections in the same TOML form.
@@ -102,6 +107,9 @@ impl Entry {
         info.context_window = self.window.unwrap_or(info.context_window);
         info.max_output_tokens = self.output.unwrap_or(info.max_output_tokens);
         info.images = self.images.unwrap_or(info.images);
+        if let Some(provider) = &self.provider {
+            info.structured_output = HOLD_TO_SCHEMAS.contains(&provider.as_str());
+        }
         if let Some([input, output, cache_read, cache_write]) = self.price {
             info.price = Some(Price {
                 input,

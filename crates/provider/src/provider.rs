@@ -64,6 +64,7 @@ pub fn request(model: &str, messages: impl IntoIterator<Item = Message>) -> Requ
             .into_iter()
             .map(|message| Arc::new(HistoryMessage::new(message)))
             .collect(),
+        output_schema: None,
         max_output_tokens: None,
     }
 }

@@ -89,6 +89,7 @@ impl Provider for ReplayProvider {
             max_output_tokens: 8_192,
             price: None,
             images: true,
+            structured_output: false,
         }
     }
 

@@ -218,6 +218,12 @@ pub fn resolve(
     })
 }
 
+/// Whether a model's name tells who serves it.
+#[must_use]
+pub fn names_provider(model: &str) -> bool {
+    split(model).0.is_some() || models::provider_of(model).is_some()
+}
+
 /// Splits `provider/model`. A name with a slash that begins with no provider is a model's name.
 fn split(model: &str) -> (Option<Known>, Option<&str>) {
     if let Some((first, rest)) = model.split_once('/') {

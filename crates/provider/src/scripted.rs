@@ -51,6 +51,7 @@ impl ScriptedProvider {
                 max_output_tokens: 8_192,
                 price: None,
                 images: true,
+                structured_output: false,
             },
         }
     }

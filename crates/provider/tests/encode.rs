@@ -25,6 +25,7 @@ const INFO: ModelInfo = ModelInfo {
     max_output_tokens: 4_096,
     price: None,
     images: true,
+    structured_output: false,
 };
 
 /// The smallest picture there is.

@@ -1,9 +1,11 @@
 //! Whether the answer to a call is true.
 
+use std::time::Duration;
+
 use tooloop_model::{Content, ToolInput, ToolResult, ToolUse, ToolUseId};
 
 use crate::law::Law;
-use crate::script::{Place, ToolKind};
+use crate::script::{Form, Place, ToolKind};
 use crate::tools;
 use crate::world::World;
 
@@ -22,6 +24,15 @@ impl World {
         let kind = Kind::of(text);
         self.see(kind.name());
         let holds = self.is_true(kind, &call, result, text);
+        self.record.refused |= kind == Kind::OverLimit;
+        self.record.ran += u32::from(matches!(
+            kind,
+            Kind::Outcome | Kind::Silent | Kind::ToolDied
+        ));
+        let (ran, limit) = (self.record.ran, self.script.knobs.limits.calls);
+        self.require(Law::Ceiling, limit.is_none_or(|limit| ran <= limit), || {
+            format!("{ran} calls have run in a turn")
+        });
         self.require(Law::Truth, holds, || {
             format!("the answer to {id} is not so ({}): {text:?}", kind.name())
         });
@@ -33,9 +44,21 @@ impl World {
         let had_effect = self.effects.contains_key(id);
         let ran = self.begun.contains(id);
         let untouched = !started && !had_effect && !ran;
-        let wanted = self.wants_an_end();
+        let late = text.contains("the time limit");
+        let wanted = if late {
+            self.time_is_up(Duration::ZERO)
+        } else {
+            self.wants_an_end()
+        };
         match kind {
             Kind::Outcome => self.came_to(id, text),
+            Kind::Answered => call.name == tools::name(ToolKind::Answer) && started,
+            Kind::OverLimit => {
+                let limit = self.script.knobs.limits.calls;
+                let limit = limit.map(|limit| format!("not run: the limit of {limit} "));
+                let told = limit.is_some_and(|limit| text.starts_with(&limit));
+                result.is_error && untouched && told
+            }
             Kind::Silent => self.came_to(id, text) || self.silent(id),
             Kind::ToolDied => result.is_error && self.panicked(id),
             Kind::InterruptedBefore => result.is_error && wanted && untouched,
@@ -60,7 +83,13 @@ impl World {
                 result.is_error && untouched && (invalid || cut)
             }
             Kind::Unknown => {
-                result.is_error && untouched && call.name == tools::name(ToolKind::Gone)
+                let form = self.script.knobs.form == Some(Form::Tool);
+                let there = match tools::kind(&call.name) {
+                    Some(ToolKind::Answer) => form,
+                    Some(_) => true,
+                    None => false,
+                };
+                result.is_error && untouched && !there
             }
             Kind::Misfit => {
                 let fits = tools::plan_of(&self.script, &call.input).is_some();
@@ -103,6 +132,8 @@ impl World {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     Outcome,
+    Answered,
+    OverLimit,
     Silent,
     ToolDied,
     InterruptedBefore,
@@ -120,6 +151,14 @@ impl Kind {
     fn of(text: &str) -> Self {
         let kinds = [
             ("outcome ", Self::Outcome),
+            ("The answer is taken", Self::Answered),
+            ("the answer does not have its form", Self::Answered),
+            ("not run: the limit of", Self::OverLimit),
+            ("not run: the time limit", Self::InterruptedBefore),
+            (
+                "interrupted by the time limit while",
+                Self::InterruptedWhile,
+            ),
             ("(no output)", Self::Silent),
             ("the tool failed inside", Self::ToolDied),
             ("not run: the user interrupted", Self::InterruptedBefore),
@@ -144,6 +183,8 @@ impl Kind {
     const fn name(self) -> &'static str {
         match self {
             Self::Outcome => "answer: outcome",
+            Self::Answered => "answer: a form",
+            Self::OverLimit => "answer: too many calls",
             Self::Silent => "answer: no output",
             Self::ToolDied => "answer: the tool failed inside",
             Self::InterruptedBefore => "answer: interrupted before",

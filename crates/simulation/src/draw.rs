@@ -4,8 +4,9 @@ use tooloop_model::{ModelErrorKind, StopReason};
 
 use crate::random::Random;
 use crate::script::{
-    Act, After, AnswerPlan, Block, CallPlan, Death, DiskFault, DiskTrouble, End, Fault, How,
-    IdKind, InputKind, Knobs, Loss, Moment, Place, Reply, Said, Script, ToolKind, What,
+    Act, After, AnswerPlan, Block, CallPlan, Ceilings, Death, DiskFault, DiskTrouble, End, Fault,
+    Form, How, IdKind, InputKind, Judged, Knobs, Loss, Moment, Place, Reply, Said, Script,
+    StopPlan, ToolKind, What,
 };
 
 impl Script {
@@ -27,6 +28,7 @@ impl Script {
             calls,
             answers: random.many(0, 8, answer),
             disk: random.many(0, u64::from(faulty) * 2, disk_fault),
+            stops: random.many(0, 6, stop),
             deaths: random.many(0, u64::from(deadly) * 3, death),
         }
     }
@@ -67,6 +69,37 @@ fn knobs(random: &mut Random) -> Knobs {
         watched: random.chance(50),
         asks: random.chance(85),
         flush: random.weighted(&[(1, 0), (3, 1), (2, 5), (1, 200)]),
+        limits: ceilings(random),
+        priced: random.chance(60),
+        fallback: random.chance(40),
+        form: random
+            .chance(15)
+            .then(|| random.weighted(&[(1, Form::Native), (1, Form::Tool)])),
+        hook: random.chance(15),
+    }
+}
+
+fn ceilings(random: &mut Random) -> Ceilings {
+    let times = [(1, 5), (2, 300), (2, 5_000), (1, 70_000)];
+    let tokens = random.range(200, 6_000);
+    let cost = random.range(1_000_000, 60_000_000);
+    Ceilings {
+        calls: random.chance(10).then(|| below(random, 6)),
+        time: random.chance(10).then(|| random.weighted(&times)),
+        tokens: random.chance(20).then_some(tokens),
+        cost: random.chance(15).then_some(cost),
+    }
+}
+
+fn stop(random: &mut Random) -> StopPlan {
+    StopPlan {
+        wait: random.weighted(&[(3, 0), (2, 8), (1, 3_000)]),
+        what: random.weighted(&[
+            (5, Judged::Done),
+            (5, Judged::GoOn),
+            (1, Judged::End),
+            (1, Judged::Never),
+        ]),
     }
 }
 
@@ -85,18 +118,20 @@ fn act(random: &mut Random, deadly: bool) -> Act {
         (2, What::Wake),
         (1, What::Model),
         (2, What::Look),
+        (1, What::Rewind(0)),
         (1, What::Close),
         (1, What::Leave),
         (u64::from(deadly), What::Die(Loss::Process(0))),
         (u64::from(deadly), What::Die(Loss::Power(0))),
     ]);
     let what = match what {
+        What::Rewind(_) => What::Rewind(usize::try_from(random.below(6)).unwrap_or(0)),
         What::Die(Loss::Power(_)) => What::Die(Loss::Power(share(random))),
         other => other,
     };
     let idle = match what {
         What::Prompt => 80,
-        What::Wake => 60,
+        What::Wake | What::Rewind(_) => 60,
         What::Steer | What::FollowUp | What::Interrupt | What::Desert | What::Die(_) => 5,
         What::Blank | What::Model | What::Look | What::Close | What::Leave => 30,
     };
@@ -125,6 +160,7 @@ fn reply(random: &mut Random, faulty: bool, plans: u64) -> Reply {
     let mut blocks = random.many(0, 2, |random| {
         random.weighted(&[
             (6, Block::Text),
+            (2, Block::Answer),
             (1, Block::Blank),
             (3, Block::Thinking),
             (1, Block::Vendor),
@@ -160,7 +196,7 @@ fn reply(random: &mut Random, faulty: bool, plans: u64) -> Reply {
         gap: random.weighted(&[(4, 0), (3, 1), (2, 7), (1, 700)]),
         usage: random
             .chance(70)
-            .then(|| (random.range(1, 900), random.range(1, 90))),
+            .then(|| random.weighted(&[(2, 0), (1, 7), (1, 90), (1, 900)])),
         cut: cut.then(|| usize::try_from(random.below(4 * blocks.len() as u64 + 2)).unwrap_or(0)),
         blocks,
         end,
@@ -175,6 +211,7 @@ fn call(random: &mut Random, plans: u64) -> Block {
             (1, ToolKind::Put),
             (2, ToolKind::Note),
             (1, ToolKind::Gone),
+            (1, ToolKind::Answer),
         ]),
         plan: usize::try_from(random.below(plans)).unwrap_or(0),
         id: random.weighted(&[
@@ -194,7 +231,7 @@ fn call(random: &mut Random, plans: u64) -> Block {
 fn fault_end(random: &mut Random) -> End {
     let fault = |random: &mut Random| {
         let kind = random.weighted(&[
-            (3, ModelErrorKind::Overloaded),
+            (6, ModelErrorKind::Overloaded),
             (3, ModelErrorKind::RateLimited),
             (3, ModelErrorKind::Server),
             (2, ModelErrorKind::Connection),

@@ -21,8 +21,10 @@
 #![warn(missing_docs)]
 
 mod answers;
+mod bills;
 mod disk;
 mod draw;
+mod hook;
 mod law;
 mod model;
 mod people;
@@ -43,8 +45,9 @@ mod world;
 pub use law::{Broken, Law};
 pub use runner::{Found, Sum, explain, run};
 pub use script::{
-    Act, After, AnswerPlan, Block, CallPlan, Death, DiskFault, DiskTrouble, End, Fault, How,
-    IdKind, InputKind, Knobs, Loss, Moment, Place, Reply, Said, Script, ToolKind, What,
+    Act, After, AnswerPlan, Block, CallPlan, Ceilings, Death, DiskFault, DiskTrouble, End, Fault,
+    Form, How, IdKind, InputKind, Judged, Knobs, Loss, Moment, Place, Reply, Said, Script,
+    StopPlan, ToolKind, What,
 };
 pub use shrink::shrink;
 pub use simulate::{Outcome, play, play_planted};

@@ -12,7 +12,8 @@ use tooloop_model::{
 };
 use tooloop_provider::{ModelStream, Provider};
 
-use crate::script::{Block, End, Fault, IdKind, InputKind, Moment, Place, Reply, ToolKind};
+use crate::bills::{price, tokens};
+use crate::script::{Block, End, Fault, Form, IdKind, InputKind, Moment, Place, Reply, ToolKind};
 use crate::tools;
 use crate::world::{ServedCall, Shared, World};
 
@@ -36,12 +37,15 @@ impl Provider for SimulatedModel {
         "simulated"
     }
 
-    fn info(&self, _: &str) -> ModelInfo {
+    fn info(&self, model: &str) -> ModelInfo {
+        let world = self.0.lock();
+        let knobs = &world.script.knobs;
         ModelInfo {
             context_window: 200_000,
             max_output_tokens: 8_192,
-            price: None,
+            price: knobs.priced.then(|| price(model)),
             images: false,
+            structured_output: knobs.form == Some(Form::Native),
         }
     }
 
@@ -66,7 +70,14 @@ impl Provider for SimulatedModel {
                     None => std::future::pending().await,
                 };
             }
-            Ok(play(listener, call, &reply))
+            let (input, dear) = listener.shared.lock().sent();
+            let sent = Sent {
+                call,
+                input,
+                dear,
+                cap: request.max_output_tokens,
+            };
+            Ok(play(listener, sent, &reply))
         })
     }
 }
@@ -96,14 +107,24 @@ async fn pause(millis: u64) {
     }
 }
 
-fn play(listener: Listener, call: u64, reply: &Reply) -> ModelStream {
+/// What a call was sent.
+#[derive(Clone, Copy)]
+struct Sent {
+    call: u64,
+    input: u64,
+    dear: bool,
+    cap: Option<u64>,
+}
+
+fn play(listener: Listener, sent: Sent, reply: &Reply) -> ModelStream {
+    let call = sent.call;
     struct State {
         listener: Listener,
         pieces: VecDeque<Piece>,
         gap: u64,
     }
     let state = State {
-        pieces: pieces(call, reply),
+        pieces: pieces(sent, reply),
         gap: reply.gap,
         listener,
     };
@@ -173,6 +194,12 @@ impl World {
         self.see("fault");
         let retry_after = fault.retry_after.map(Duration::from_millis);
         if self.life.call == call {
+            let overloaded = fault.kind == ModelErrorKind::Overloaded;
+            self.life.overloads = if overloaded {
+                self.life.overloads + 1
+            } else {
+                0
+            };
             self.life.newest_fault = Some((fault.kind, retry_after));
             if let Some(served) = &mut self.life.served {
                 served.failed = true;
@@ -191,6 +218,8 @@ impl World {
         let Some(served) = self.life.served.as_mut().filter(|_| self.life.call == call) else {
             return;
         };
+        served.begins = true;
+        served.seen += tokens(event);
         match event {
             StreamEvent::TextDelta { text, .. } => {
                 served.text.push_str(text);
@@ -230,9 +259,15 @@ impl World {
             StreamEvent::Usage(usage) => {
                 let before = std::mem::replace(&mut served.usage, *usage);
                 let more = usage.since(before);
+                served.unseen = usage.output_tokens.saturating_sub(served.seen);
+                let by_model = self.record.by_model.entry(served.model.clone());
+                by_model.or_default().add(more);
                 self.life.paid.add(more);
             }
-            StreamEvent::MessageStop { stop_reason } => served.stop = Some(stop_reason.clone()),
+            StreamEvent::MessageStop { stop_reason } => {
+                served.stop = Some(stop_reason.clone());
+                self.life.overloads = 0;
+            }
             StreamEvent::MessageStart { .. }
             | StreamEvent::BlockStart { .. }
             | StreamEvent::VendorDelta { .. } => {}
@@ -250,44 +285,48 @@ const NOWHERE: usize = 99;
 /// What makes no sense is a failure that the harness sees for itself.
 fn served_nonsense(world: &mut World) {
     world.see("nonsense");
+    world.life.overloads = 0;
     world.life.newest_fault = Some((ModelErrorKind::Decode, None));
     if let Some(served) = &mut world.life.served {
         served.failed = true;
     }
 }
 
-fn pieces(call: u64, reply: &Reply) -> VecDeque<Piece> {
+fn pieces(sent: Sent, reply: &Reply) -> VecDeque<Piece> {
+    let told = |output_tokens| {
+        Piece::Event(StreamEvent::Usage(Usage {
+            input_tokens: sent.input,
+            cache_write_tokens: if sent.dear { sent.input } else { 0 },
+            output_tokens,
+            ..Usage::default()
+        }))
+    };
     let mut pieces = VecDeque::from([Piece::Event(StreamEvent::MessageStart {
         id: None,
         model: None,
     })]);
-    if let Some((input_tokens, output_tokens)) = reply.usage {
-        // What has come so far is told at the beginning too.
-        pieces.push_back(Piece::Event(StreamEvent::Usage(Usage {
-            input_tokens,
-            output_tokens: 1,
-            ..Usage::default()
-        })));
-        for (index, block) in reply.blocks.iter().enumerate() {
-            pieces.extend(
-                block_events(call, index, *block)
-                    .into_iter()
-                    .map(Piece::Event),
-            );
+    if reply.usage.is_some() {
+        pieces.push_back(told(0));
+    }
+    let blocks = reply.blocks.iter().enumerate();
+    let events = blocks.flat_map(|(index, block)| block_events(sent.call, index, *block));
+    let mut written = 0;
+    let cap = sent.cap.unwrap_or(u64::MAX);
+    for event in events {
+        let more = tokens(&event);
+        if written + more > cap {
+            // As a provider does it.
+            pieces.extend(reply.usage.map(|_| told(written)));
+            pieces.push_back(Piece::Event(StreamEvent::MessageStop {
+                stop_reason: StopReason::MaxTokens,
+            }));
+            return pieces;
         }
-        pieces.push_back(Piece::Event(StreamEvent::Usage(Usage {
-            input_tokens,
-            output_tokens,
-            ..Usage::default()
-        })));
-    } else {
-        for (index, block) in reply.blocks.iter().enumerate() {
-            pieces.extend(
-                block_events(call, index, *block)
-                    .into_iter()
-                    .map(Piece::Event),
-            );
-        }
+        written += more;
+        pieces.push_back(Piece::Event(event));
+    }
+    if let Some(unseen) = reply.usage {
+        pieces.push_back(told(written + unseen.min(cap - written)));
     }
     if let Some(cut) = reply.cut {
         pieces.truncate(cut);
@@ -319,11 +358,15 @@ fn block_events(call: u64, index: usize, block: Block) -> Vec<StreamEvent> {
             let (one, two) = words.split_at(5);
             vec![text(index, one), text(index, two)]
         }
+        Block::Answer => vec![text(index, "{\"n\":"), text(index, "1}")],
         Block::Blank => vec![text(index, " \n")],
         Block::Thinking => vec![StreamEvent::ThinkingDelta { index, text: words }],
         Block::Vendor => Vec::new(),
-        Block::Call { plan, input, .. } => {
+        Block::Call {
+            plan, input, tool, ..
+        } => {
             let json = match input {
+                InputKind::Good if tool == ToolKind::Answer => "{\"n\":1}".into(),
                 InputKind::Good => format!("{{\"plan\":{plan}}}"),
                 InputKind::Broken => "{\"plan\":".into(),
                 InputKind::Misfit => "{\"other\":1}".into(),
@@ -333,7 +376,7 @@ fn block_events(call: u64, index: usize, block: Block) -> Vec<StreamEvent> {
         }
     };
     let block = match block {
-        Block::Text | Block::Blank => BlockStart::Text,
+        Block::Text | Block::Blank | Block::Answer => BlockStart::Text,
         Block::Thinking => BlockStart::Thinking,
         Block::Vendor => BlockStart::Vendor(VendorData {
             owner: "simulated".into(),

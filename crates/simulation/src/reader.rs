@@ -56,7 +56,10 @@ impl World {
                 let left = std::mem::take(&mut shown.text);
                 self.left(&left);
             }
-            Event::Warning(_) => self.life.warned += 1,
+            // A hook that says nothing is warned of too.
+            Event::Warning(words) => {
+                self.life.warned += usize::from(words.starts_with("nothing is running"));
+            }
             Event::Lagged { missed } => {
                 self.break_law(Law::Report, format!("{missed} events are lost"));
             }

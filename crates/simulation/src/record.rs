@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tooloop_kernel::{Continue, Delivery, Entry, Permission, RetryPolicy, TurnEnd};
+use tooloop_kernel::{Budget, Continue, Delivery, Entry, Permission, RetryPolicy, TurnEnd};
 use tooloop_model::{
     AssistantMessage, Content, Message, ModelError, ModelErrorKind, StopReason, ToolUse, ToolUseId,
     Usage,
 };
 
+use crate::bills::Bill;
 use crate::law::Law;
-use crate::world::{Ended, World};
-
-/// How late a timer may fire: a flush may stand before it.
-const LATE: Duration = Duration::from_secs(10);
+use crate::script::{Form, ToolKind};
+use crate::tools;
+use crate::world::{Ended, LATE, World};
 
 /// What the entries say about the newest turn and the newest message.
 #[derive(Default)]
@@ -39,6 +39,20 @@ pub(crate) struct Record {
     /// What was called in each reply of the turn.
     signatures: Vec<String>,
     usage_before: Usage,
+    /// When the turn began.
+    pub(crate) began: Duration,
+    pub(crate) fell_back: bool,
+    /// Calls that ran in the turn, and whether one was too many.
+    pub(crate) ran: u32,
+    pub(crate) refused: bool,
+    objected: u32,
+    pauses: u32,
+    /// What each model has used in the turn.
+    pub(crate) by_model: BTreeMap<String, Usage>,
+    /// A process died in a turn.
+    died_in_turn: bool,
+    /// The newest end is that of a dead process's turn.
+    closes_the_past: bool,
     /// Why the model may be called.
     pub(crate) going_on: bool,
 }
@@ -46,10 +60,16 @@ pub(crate) struct Record {
 impl Record {
     /// What matters of it to another process.
     pub(crate) fn of_the_dead(&mut self) {
-        self.in_turn = false;
+        self.died_in_turn = std::mem::take(&mut self.in_turn);
         self.going_on = false;
         self.retry_at = None;
         self.failures = 0;
+    }
+
+    /// What each model has used, those apart that used nothing.
+    fn used_by(&self) -> BTreeMap<String, Usage> {
+        let used = self.by_model.iter().filter(|(_, usage)| !usage.is_empty());
+        used.map(|(model, usage)| (model.clone(), *usage)).collect()
     }
 
     fn position(&self, id: &ToolUseId) -> Option<usize> {
@@ -71,7 +91,10 @@ impl Record {
     pub(crate) fn note(&mut self, entry: &Entry, end: usize) {
         match entry {
             Entry::Message(message) => match message.message() {
-                Message::User(_) => self.say_nothing(),
+                Message::User(_) => {
+                    self.say_nothing();
+                    self.in_turn = true;
+                }
                 Message::Assistant(reply) => {
                     self.say_nothing();
                     self.newest_stop.clone_from(&reply.stop_reason);
@@ -95,10 +118,15 @@ impl Record {
                 };
                 set.insert(tool_use_id.clone());
             }
+            Entry::TurnEnd(_) => self.in_turn = false,
+            Entry::Rewound { .. } => {
+                self.say_nothing();
+                self.in_turn = false;
+            }
             Entry::Retry { .. }
             | Entry::Discarded { .. }
-            | Entry::Continue(_)
-            | Entry::TurnEnd(_) => {}
+            | Entry::Spent { .. }
+            | Entry::Continue(_) => {}
         }
     }
 
@@ -137,12 +165,24 @@ impl World {
                 ..
             } => self.retries(*attempt, error, Duration::from_millis(*wait_ms), *voided),
             Entry::Discarded { usage } => self.discards(*usage),
+            Entry::Spent { tokens, cost } => self.life.spent.add(Bill {
+                tokens: *tokens,
+                cost: cost.unwrap_or_default().0,
+            }),
+            Entry::Rewound { .. } => {
+                self.see("rewound");
+                let in_turn = self.record.in_turn;
+                self.require(Law::Report, !in_turn, || "it goes back in a turn".into());
+            }
             Entry::Continue(reason) => self.continues(reason),
             Entry::TurnEnd(why) => self.ends(why),
         }
         self.record.note(entry, end);
         self.folded.apply(entry);
-        if let Entry::TurnEnd(why) = entry {
+        let resumed = std::mem::take(&mut self.record.closes_the_past);
+        if let Entry::TurnEnd(why) = entry
+            && !resumed
+        {
             let newest = self.folded.messages().last().map(|last| last.message());
             let ended = Ended {
                 text: match newest {
@@ -152,6 +192,7 @@ impl World {
                 end: why.clone(),
                 steps: self.record.steps,
                 usage: self.folded.usage().since(self.record.usage_before),
+                by_model: self.record.used_by(),
             };
             self.life.ends.push_back(ended);
         }
@@ -167,6 +208,7 @@ impl World {
             self.record = Record {
                 in_turn: true,
                 going_on: true,
+                began: self.now(),
                 usage_before: self.folded.usage(),
                 ..Record::default()
             };
@@ -174,7 +216,19 @@ impl World {
         let [Content::Text(text)] = content else {
             return self.break_law(Law::Truth, format!("nobody said {content:?}"));
         };
-        if text.starts_with("Reminder: ") || text.starts_with("Your reply was cut") {
+        let ours = [
+            "Reminder: ",
+            "Your reply was cut",
+            "Go on.",
+            "Your answer does not have the form",
+            "You have not given your answer",
+        ];
+        if ours.iter().any(|ours| text.starts_with(ours)) {
+            return;
+        }
+        let objections = &mut self.life.objections;
+        if let Some(place) = objections.iter().position(|words| words == text) {
+            objections.remove(place);
             return;
         }
         let said = &mut self.life.said;
@@ -231,7 +285,7 @@ impl World {
             });
             self.record.failures = 0;
         } else {
-            let wanted = self.wants_an_end();
+            let wanted = self.wants_an_end() || self.time_is_up(Duration::ZERO);
             self.require(Law::Truth, wanted, || {
                 "a message is recorded as interrupted and nobody interrupted".into()
             });
@@ -382,6 +436,31 @@ impl World {
                     format!("a cut reply is continued {most} times")
                 });
             }
+            Continue::FallbackModel { model } => {
+                self.see("continue: fallback");
+                let overloads = std::mem::take(&mut self.life.overloads);
+                let first = !std::mem::replace(&mut self.record.fell_back, true);
+                let there = self.script.knobs.fallback && model == "fallback";
+                self.require(Law::Truth, there && first && overloads >= 3, || {
+                    format!("after {overloads} overloads {model} is asked")
+                });
+                self.record.failures = 0;
+                self.record.escalated = false;
+                self.record.again = true;
+            }
+            Continue::PauseTurn => {
+                self.see("continue: pause");
+                self.record.pauses += 1;
+                let pauses = self.record.pauses;
+                self.require(Law::Bounds, pauses <= 10, || format!("{pauses} pauses"));
+            }
+            Continue::SchemaRetry => self.see("continue: form"),
+            Continue::StopHookBlocked => {
+                self.see("continue: hook");
+                self.record.objected += 1;
+                let times = self.record.objected;
+                self.require(Law::Bounds, times <= 8, || format!("{times} objections"));
+            }
             Continue::NextStep => self.see("continue: results"),
             Continue::Steered => self.see("continue: steered"),
             Continue::FollowUp => self.see("continue: follow-up"),
@@ -395,6 +474,11 @@ impl World {
             format!("the turn ends with {open} open calls")
         });
         let in_turn = std::mem::replace(&mut self.record.in_turn, false);
+        let died = std::mem::take(&mut self.record.died_in_turn);
+        if self.life.resuming && died && matches!(end, TurnEnd::Interrupted { .. }) {
+            self.record.closes_the_past = true;
+            return;
+        }
         self.require(Law::Report, in_turn, || {
             format!("a turn ends that is not under way: {end:?}")
         });
@@ -414,13 +498,18 @@ impl World {
         match end {
             TurnEnd::Completed => {
                 self.see("end: completed");
-                self.record.calls.is_empty()
-                    && !matches!(
-                        stop,
-                        None | Some(
-                            StopReason::MaxTokens | StopReason::Refusal | StopReason::ContextWindow
+                let answer = tools::name(ToolKind::Answer);
+                let answered = self.record.calls.iter().any(|call| call.name == answer);
+                answered && self.script.knobs.form == Some(Form::Tool)
+                    || self.record.calls.is_empty()
+                        && !matches!(
+                            stop,
+                            None | Some(
+                                StopReason::MaxTokens
+                                    | StopReason::Refusal
+                                    | StopReason::ContextWindow
+                            )
                         )
-                    )
             }
             TurnEnd::MaxTurns { limit } => {
                 self.see("end: max turns");
@@ -447,6 +536,38 @@ impl World {
                     || asked.is_some_and(|asked| asked > policy.max_server_wait)
                     || spent + asked.unwrap_or(longest) > policy.max_total;
                 last_fault(error.kind) && *attempts == failures && hopeless
+            }
+            TurnEnd::MaxToolCalls { limit } => {
+                self.see("end: tool calls");
+                self.script.knobs.limits.calls == Some(*limit) && self.record.refused
+            }
+            TurnEnd::Budget(budget) => {
+                self.see("end: budget");
+                let limits = self.script.knobs.limits;
+                match budget {
+                    Budget::Tokens { limit, spent, next } => {
+                        limits.tokens == Some(*limit) && spent + next > *limit
+                    }
+                    Budget::Cost { limit, spent, next } => {
+                        limits.cost == Some(limit.0) && spent.0 + next.0 > limit.0
+                    }
+                    Budget::UnknownPrice { .. } => {
+                        limits.cost.is_some() && !self.script.knobs.priced
+                    }
+                }
+            }
+            TurnEnd::Deadline { limit_ms } => {
+                self.see("end: deadline");
+                self.script.knobs.limits.time == Some(*limit_ms) && self.time_is_up(Duration::ZERO)
+            }
+            TurnEnd::StructuredOutputFailed { tries, .. } => {
+                self.see("end: no form");
+                self.script.knobs.form.is_some() && *tries == 5
+            }
+            TurnEnd::HookStopped { .. } => false,
+            TurnEnd::StopHookPrevented { .. } => {
+                self.see("end: hook");
+                std::mem::take(&mut self.life.hook_ended)
             }
             TurnEnd::OutputLimit => {
                 self.see("end: output limit");

@@ -1,9 +1,12 @@
 //! Whether what the user is told, and what is left at a quiet moment, is so.
 
+use std::collections::BTreeMap;
+
 use tooloop::TurnReport;
 use tooloop_kernel::{Delivery, During, Entry, Transcript, TurnEnd};
 use tooloop_model::Content;
 
+use crate::bills::Bill;
 use crate::law::Law;
 use crate::record::Record;
 use crate::script::Act;
@@ -22,6 +25,10 @@ impl World {
         }
         self.record.of_the_dead();
         self.life.paid = self.folded.usage();
+        self.life.spent_before = Bill {
+            tokens: self.folded.spent_tokens(),
+            cost: self.folded.spent().0,
+        };
         let count = entries.len();
         self.tell(|| format!("a process begins with {count} entries"));
         self.steps += 1;
@@ -76,6 +83,20 @@ impl World {
                 ended.usage, report.usage
             )
         });
+        let by_model = report.model_usage.iter();
+        let by_model = by_model.filter(|(_, usage)| !usage.is_empty()).cloned();
+        let by_model: BTreeMap<_, _> = by_model.collect();
+        self.require(Law::Truth, ended.by_model == by_model, || {
+            format!(
+                "used was {:?}, the report says {by_model:?}",
+                ended.by_model
+            )
+        });
+        let answered = report.structured_output.is_some();
+        let formed = self.script.knobs.form.is_none() || report.end != TurnEnd::Completed;
+        self.require(Law::Truth, answered || formed, || {
+            "the answer has no form".into()
+        });
         let said = ended.text;
         self.require(Law::Truth, report.text.ends_with(&said), || {
             format!("the model said {said:?}, the report {:?}", report.text)
@@ -110,6 +131,7 @@ impl World {
         self.require(Law::Truth, used == paid, || {
             format!("the provider counted {paid:?}, on record is {used:?}")
         });
+        self.is_booked();
         let questions = self.life.questions.len();
         self.require(Law::Bounds, questions == 0, || {
             format!("nothing is under way, and {questions} questions are open")

@@ -6,7 +6,7 @@ use tooloop_model::{Content, Message, Request, ToolUseId};
 
 use crate::law::Law;
 use crate::script::{Moment, Reply};
-use crate::world::{Served, World};
+use crate::world::World;
 
 impl World {
     /// The model is asked. Returns the number of the call, and what it will do.
@@ -35,7 +35,8 @@ impl World {
         self.record.going_on = false;
         self.life.call += 1;
         self.life.newest_fault = None;
-        self.life.served = Some(Served::default());
+        let served = self.reserves(request);
+        self.life.served = Some(served);
         self.alive().then_some((self.life.call, reply))
     }
 
@@ -71,7 +72,11 @@ impl World {
         self.require(Law::Bounds, busy.is_none(), || {
             format!("the model is asked while {busy:?} runs")
         });
-        let models = self.life.models.clone();
+        let models = if self.record.fell_back {
+            vec!["fallback".into()]
+        } else {
+            self.life.models.clone()
+        };
         self.require(Law::Truth, models.contains(&request.model), || {
             format!("{} is asked, not one of {models:?}", request.model)
         });
@@ -81,7 +86,11 @@ impl World {
         } else {
             knobs.cap
         };
-        self.require(Law::Truth, request.max_output_tokens == cap, || {
+        // A ceiling may make it smaller.
+        let limited = knobs.limits.tokens.is_some() || knobs.limits.cost.is_some();
+        let asked = request.max_output_tokens;
+        let less = asked.is_some_and(|asked| cap.is_none_or(|cap| asked < cap));
+        self.require(Law::Truth, asked == cap || limited && less, || {
             format!("the output cap is {:?}", request.max_output_tokens)
         });
         let over = knobs_spent(self);

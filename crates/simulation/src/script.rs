@@ -19,6 +19,8 @@ pub struct Script {
     pub answers: Vec<AnswerPlan>,
     /// What is wrong with the disk.
     pub disk: Vec<DiskFault>,
+    /// What a stop hook says.
+    pub stops: Vec<StopPlan>,
     /// How the lives of the process end before their time, one for each life.
     pub deaths: Vec<Death>,
 }
@@ -44,6 +46,60 @@ pub struct Knobs {
     pub asks: bool,
     /// How long a flush takes.
     pub flush: u64,
+    /// What may be used up.
+    pub limits: Ceilings,
+    /// Whether the price of a token is known.
+    pub priced: bool,
+    /// Whether there is another model.
+    pub fallback: bool,
+    /// How the answer must have a form.
+    pub form: Option<Form>,
+    /// Whether there is a stop hook.
+    pub hook: bool,
+}
+
+/// What may be used up.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Ceilings {
+    /// Tool calls in a turn.
+    pub calls: Option<u32>,
+    /// Milliseconds in a turn.
+    pub time: Option<u64>,
+    /// Tokens of a session.
+    pub tokens: Option<u64>,
+    /// Billionths of a dollar of a session.
+    pub cost: Option<u64>,
+}
+
+/// How the model is held to a form.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Form {
+    /// By its provider.
+    Native,
+    /// By a tool.
+    Tool,
+}
+
+/// What a stop hook says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StopPlan {
+    /// After how many milliseconds.
+    pub wait: u64,
+    /// What.
+    pub what: Judged,
+}
+
+/// What a stop hook says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Judged {
+    /// The model is done.
+    Done,
+    /// It is not.
+    GoOn,
+    /// It is, and nothing else begins.
+    End,
+    /// Nothing.
+    Never,
 }
 
 impl Default for Knobs {
@@ -58,6 +114,11 @@ impl Default for Knobs {
             watched: true,
             asks: true,
             flush: 1,
+            limits: Ceilings::default(),
+            priced: false,
+            fallback: false,
+            form: None,
+            hook: false,
         }
     }
 }
@@ -101,6 +162,8 @@ pub enum What {
     Model,
     /// Looks at the transcript.
     Look,
+    /// Takes the conversation back to before a turn.
+    Rewind(usize),
     /// Closes the session and goes on with it in a new one.
     Close,
     /// Drops the session without closing it, and goes on with it in a new one.
@@ -118,8 +181,8 @@ pub struct Reply {
     pub gap: u64,
     /// Its blocks.
     pub blocks: Vec<Block>,
-    /// What it says that it used, input and output.
-    pub usage: Option<(u64, u64)>,
+    /// Whether it says what it used, and how much that is beside what it is seen to write.
+    pub usage: Option<u64>,
     /// How it ends.
     pub end: End,
     /// After how many pieces the end comes; after all if `None`.
@@ -144,6 +207,8 @@ impl Default for Reply {
 pub enum Block {
     /// A text.
     Text,
+    /// A text that has the form that an answer must have.
+    Answer,
     /// A text of white space.
     Blank,
     /// Thinking.
@@ -174,6 +239,8 @@ pub enum ToolKind {
     Put,
     /// Changes the session alone.
     Note,
+    /// Takes the answer, where that must have a form.
+    Answer,
     /// Is not there.
     Gone,
 }
@@ -389,11 +456,13 @@ pub enum Moment {
     Answer,
     /// The user does something.
     User,
+    /// A stop hook is asked.
+    Stop,
 }
 
 impl Moment {
     /// How many kinds there are.
-    pub(crate) const KINDS: usize = 12;
+    pub(crate) const KINDS: usize = 13;
     /// All kinds.
     pub(crate) const ALL: [Self; Self::KINDS] = [
         Self::Append,
@@ -408,5 +477,6 @@ impl Moment {
         Self::Question,
         Self::Answer,
         Self::User,
+        Self::Stop,
     ];
 }

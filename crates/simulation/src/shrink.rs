@@ -24,6 +24,7 @@ pub fn shrink(
         search.cut(|script| &mut script.deaths);
         search.cut(|script| &mut script.disk);
         search.cut(|script| &mut script.answers);
+        search.cut(|script| &mut script.stops);
         search.cut_blocks();
         search.cut(|script| &mut script.calls);
         search.simplify();
@@ -184,7 +185,7 @@ impl<F: FnMut(&Script) -> bool> Search<F> {
 
     fn simplify_knobs(&mut self) {
         let dull = Knobs::default();
-        let changes: [fn(&mut Knobs, &Knobs); 9] = [
+        let changes: [fn(&mut Knobs, &Knobs); 17] = [
             |knobs, dull| knobs.max_parallel = dull.max_parallel,
             |knobs, dull| knobs.max_turns = dull.max_turns,
             |knobs, dull| (knobs.cap, knobs.larger_cap) = (dull.cap, dull.larger_cap),
@@ -194,6 +195,14 @@ impl<F: FnMut(&Script) -> bool> Search<F> {
             |knobs, dull| knobs.asks = dull.asks,
             |knobs, dull| knobs.flush = dull.flush,
             |knobs, _| knobs.larger_cap = None,
+            |knobs, dull| knobs.limits = dull.limits,
+            |knobs, _| knobs.limits.calls = None,
+            |knobs, _| knobs.limits.time = None,
+            |knobs, _| knobs.limits.tokens = None,
+            |knobs, _| knobs.limits.cost = None,
+            |knobs, dull| knobs.priced = dull.priced,
+            |knobs, dull| (knobs.fallback, knobs.hook) = (dull.fallback, dull.hook),
+            |knobs, dull| knobs.form = dull.form,
         ];
         for change in changes {
             let mut script = self.best.clone();

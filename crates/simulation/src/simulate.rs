@@ -3,10 +3,14 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Once};
+use std::time::Duration;
 
-use tooloop::{Agent, Approval, ResultBudget, RetryPolicy};
+use tooloop::{Agent, Approval, OutputSchema, ResultBudget, RetryPolicy};
+use tooloop_kernel::Limits;
+use tooloop_model::Money;
 use tooloop_policy::Policy;
 
+use crate::hook::SimulatedHook;
 use crate::law::{Broken, Law};
 use crate::model::SimulatedModel;
 use crate::people::SimulatedPerson;
@@ -126,11 +130,29 @@ fn agent(shared: &Shared, script: &Script) -> anyhow::Result<Agent> {
     if let Some(limit) = knobs.max_turns {
         builder = builder.max_turns(limit);
     }
+    if knobs.fallback {
+        builder = builder.fallback_model("fallback", knobs.cap, knobs.larger_cap);
+    }
+    if knobs.form.is_some() {
+        builder = builder.output_schema(OutputSchema::parse(SCHEMA)?);
+    }
+    if knobs.hook {
+        builder = builder.stop_hook(Arc::new(SimulatedHook(shared.clone())));
+    }
+    builder = builder.limits(Limits {
+        tool_calls: knobs.limits.calls,
+        time: knobs.limits.time.map(Duration::from_millis),
+        tokens: knobs.limits.tokens,
+        cost: knobs.limits.cost.map(Money),
+    });
     if let Some(cap) = knobs.cap {
         builder = builder.output_tokens(cap, knobs.larger_cap);
     }
     Ok(builder.build()?)
 }
+
+/// The form of an answer.
+const SCHEMA: &str = r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}"#;
 
 thread_local! {
     /// The words of the newest panic on this thread. Simulated ones have none.

@@ -19,6 +19,7 @@ pub(crate) const fn name(tool: ToolKind) -> &'static str {
         ToolKind::Act => "act",
         ToolKind::Put => "put",
         ToolKind::Note => "note",
+        ToolKind::Answer => "structured_output",
         ToolKind::Gone => "gone",
     }
 }
@@ -29,6 +30,7 @@ pub(crate) fn kind(name: &str) -> Option<ToolKind> {
         "act" => ToolKind::Act,
         "put" => ToolKind::Put,
         "note" => ToolKind::Note,
+        "structured_output" => ToolKind::Answer,
         _ => return None,
     })
 }
@@ -77,7 +79,9 @@ impl DynTool for SimulatedTool {
         Ok(match self.kind {
             ToolKind::Look if place == Place::Free => Access::read_only(),
             ToolKind::Look => Access::read_only().host(place.host()),
-            ToolKind::Act | ToolKind::Gone => Access::effectful().host(place.host()),
+            ToolKind::Act | ToolKind::Gone | ToolKind::Answer => {
+                Access::effectful().host(place.host())
+            }
             ToolKind::Put => Access::idempotent().host(place.host()),
             ToolKind::Note => Access::session(),
         })

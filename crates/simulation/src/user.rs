@@ -114,6 +114,7 @@ impl User {
                 What::Desert => self.desert(),
                 What::Model => self.model().await?,
                 What::Look => self.look().await?,
+                What::Rewind(turn) => self.rewind(turn).await?,
                 What::Close => return Ok((Next::Again, true)),
                 What::Leave => return Ok((Next::Again, false)),
                 What::Die(loss) => {
@@ -208,6 +209,27 @@ impl User {
         world.life.deserted += self.turns.len();
         drop(world);
         self.turns.clear();
+    }
+
+    async fn rewind(&mut self, turn: usize) -> Result<(), Gone> {
+        let quiet = self.turns.is_empty() && !self.shared.lock().record.in_turn;
+        match self.session.rewind(turn).await {
+            Ok(()) => Ok(()),
+            Err(SessionError::Busy) => {
+                let mut world = self.shared.lock();
+                world.require(Law::Report, !quiet, || "it is busy with nothing".into());
+                Ok(())
+            }
+            Err(SessionError::NoSuchTurn { turns, .. }) => {
+                let mut world = self.shared.lock();
+                let there = quiet && (1..=world.folded.turns().len()).contains(&turn);
+                world.require(Law::Report, !there, || {
+                    format!("there is no turn {turn} of {turns}")
+                });
+                Ok(())
+            }
+            Err(error) => self.heard(Err(error)),
+        }
     }
 
     async fn model(&mut self) -> Result<(), Gone> {
@@ -480,6 +502,7 @@ impl What {
             Self::Close => 10,
             Self::Leave => 11,
             Self::Die(_) => 12,
+            Self::Rewind(_) => 13,
         }
     }
 }

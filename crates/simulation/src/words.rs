@@ -32,6 +32,14 @@ impl fmt::Display for Script {
                 place + 1
             )?;
         }
+        for (place, stop) in self.stops.iter().enumerate() {
+            let (what, wait) = (stop.what, stop.wait);
+            writeln!(
+                formatter,
+                "end {}: the hook says {what:?} after {wait} ms",
+                place + 1
+            )?;
+        }
         for fault in &self.disk {
             writeln!(
                 formatter,
@@ -60,6 +68,7 @@ impl Script {
             + self.replies.len()
             + blocks
             + self.answers.len()
+            + self.stops.len()
             + self.disk.len()
             + self.deaths.len()
     }
@@ -89,6 +98,7 @@ pub(crate) fn what(what: What) -> String {
         What::Wake => "has notices told".into(),
         What::Model => "takes another model".into(),
         What::Look => "looks".into(),
+        What::Rewind(turn) => format!("goes back to before turn {turn}"),
         What::Close => "closes the session".into(),
         What::Leave => "drops the session".into(),
         What::Die(death) => format!("sees the end: {}", loss(death)),
@@ -120,8 +130,8 @@ pub(crate) fn reply(reply: &Reply) -> String {
     if reply.gap > 0 {
         words.push_str(&format!(", with {} ms between pieces", reply.gap));
     }
-    if let Some((input, output)) = reply.usage {
-        words.push_str(&format!(", using {input} + {output}"));
+    if let Some(extra) = reply.usage {
+        words.push_str(&format!(", telling what was used, {extra} tokens unseen"));
     }
     if let Some(cut) = reply.cut {
         words.push_str(&format!(", but after {cut} pieces"));
@@ -146,6 +156,7 @@ fn error(fault: &Fault) -> String {
 fn block(block: Block) -> String {
     match block {
         Block::Text => "say something".into(),
+        Block::Answer => "say an answer".into(),
         Block::Blank => "say white space".into(),
         Block::Thinking => "think".into(),
         Block::Vendor => "send a vendor's block".into(),
@@ -228,6 +239,8 @@ pub(crate) fn entry(entry: &Entry) -> String {
             error.kind
         ),
         Entry::Discarded { usage } => format!("discarded: {usage:?}"),
+        Entry::Spent { tokens, cost } => format!("spent: {tokens} tokens, {cost:?}"),
+        Entry::Rewound { turn } => format!("back to before turn {turn}"),
         Entry::Continue(reason) => format!("goes on: {reason:?}"),
         Entry::TurnEnd(end) => format!("the turn ends: {end:?}"),
     }

@@ -11,10 +11,14 @@ use tokio_util::sync::CancellationToken;
 use tooloop_kernel::{Delivery, Entry, Transcript};
 use tooloop_model::{ModelErrorKind, StopReason, ToolUseId, Usage};
 
+use crate::bills::Bill;
 use crate::disk::Disk;
 use crate::law::{Broken, Law};
 use crate::record::Record;
 use crate::script::{Loss, Moment, Script, ToolKind};
+
+/// How late something may come that stands behind flushes.
+pub(crate) const LATE: Duration = Duration::from_secs(10);
 
 /// More moments than any life has that comes to an end.
 const ENDLESS: u32 = 20_000;
@@ -81,6 +85,7 @@ pub(crate) struct Used {
     pub(crate) acts: usize,
     pub(crate) replies: usize,
     pub(crate) answers: usize,
+    pub(crate) stops: usize,
     pub(crate) disk: usize,
     pub(crate) deaths: usize,
 }
@@ -131,6 +136,18 @@ pub(crate) struct Life {
     pub(crate) ends: VecDeque<Ended>,
     /// What all replies of this life and the record before it used.
     pub(crate) paid: Usage,
+    /// What the provider has billed in this life, the newest call apart.
+    pub(crate) billed: Bill,
+    /// What is on record that was spent in this life.
+    pub(crate) spent: Bill,
+    /// What was on record when it began.
+    pub(crate) spent_before: Bill,
+    /// Overloads in a row.
+    pub(crate) overloads: u32,
+    /// What a hook said against the end of a turn and is not on record.
+    pub(crate) objections: Vec<String>,
+    /// A hook has ended a turn.
+    pub(crate) hook_ended: bool,
     /// Entries that a reader of events has not seen yet.
     pub(crate) unread: VecDeque<Entry>,
     /// What was said and not sent, since no turn was under way.
@@ -153,11 +170,24 @@ pub(crate) struct Ended {
     pub(crate) usage: Usage,
     /// What the model said last, if it was the last to speak.
     pub(crate) text: String,
+    /// What each model used.
+    pub(crate) by_model: BTreeMap<String, Usage>,
 }
 
 /// What the model has said in the newest call.
 #[derive(Default)]
 pub(crate) struct Served {
+    /// Who says it.
+    pub(crate) model: String,
+    /// The tokens that it was sent.
+    pub(crate) input: u64,
+    /// Whether they are dear.
+    pub(crate) dear: bool,
+    /// Whether anything has come.
+    pub(crate) begins: bool,
+    /// The tokens that were seen, and those beside them that were told of.
+    pub(crate) seen: u64,
+    pub(crate) unseen: u64,
     pub(crate) text: String,
     /// Whether anything has come that a front end shows.
     pub(crate) shown: bool,
@@ -256,6 +286,12 @@ impl World {
         self.life.interrupt_wanted || self.life.deserted > 0 || self.life.closing
     }
 
+    /// Whether the turn has taken as long as it may, and so much more.
+    pub(crate) fn time_is_up(&self, more: Duration) -> bool {
+        let limit = self.script.knobs.limits.time.map(Duration::from_millis);
+        limit.is_some_and(|limit| self.now() >= self.record.began + limit + more)
+    }
+
     /// Whether the turn that is under way is to end at once.
     pub(crate) fn ends_soon(&self) -> bool {
         self.life.interrupt_wanted
@@ -335,6 +371,10 @@ impl World {
         if self.life.all_moments > ENDLESS {
             self.break_law(Law::Bounds, "it goes on and on");
         }
+        let over = self.record.in_turn && self.time_is_up(LATE);
+        self.require(Law::Bounds, !over, || {
+            "a turn goes on beyond its time".into()
+        });
         let Some(count) = self.life.moments.get_mut(moment as usize) else {
             return;
         };

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
-use tooloop_kernel::{Entry, RetryPolicy, Settings, Transcript};
+use tooloop_kernel::{
+    Entry, Fallback, Ledger, Limits, OutputWay, RetryPolicy, Settings, Transcript,
+};
 use tooloop_policy::{Policy, Rule};
 use tooloop_provider::Provider;
 use tooloop_session::{
@@ -13,8 +15,9 @@ use tooloop_session::{
 use tooloop_tool::{DynTool, Registry, Scope, Tool, tool};
 
 use crate::driver::{self, Keep, Parts};
+use crate::output_schema::{AnswerTool, OutputSchema};
 use crate::paths;
-use crate::{Approval, BuildError, ResultBudget, Session, SessionError};
+use crate::{Approval, BuildError, ResultBudget, Session, SessionError, StopHook};
 
 /// An immutable recipe: provider, model, system prompt, tools, policy. Cheap to clone; any number
 /// of sessions may be made of it.
@@ -32,6 +35,9 @@ struct Recipe {
     workspace: PathBuf,
     catalog: Option<Catalog>,
     chance: fn() -> u16,
+    output: Option<OutputSchema>,
+    stop_hook: Option<Arc<dyn StopHook>>,
+    ledger: Option<Ledger>,
 }
 
 /// Builds an [`Agent`].
@@ -48,6 +54,10 @@ pub struct AgentBuilder {
     folders: Vec<PathBuf>,
     journal: Option<PathBuf>,
     chance: Option<fn() -> u16>,
+    fallback: Option<Fallback>,
+    output: Option<OutputSchema>,
+    stop_hook: Option<Arc<dyn StopHook>>,
+    ledger: Option<Ledger>,
 }
 
 struct ToolEntry(Arc<dyn DynTool>);
@@ -137,6 +147,49 @@ impl AgentBuilder {
         self
     }
 
+    /// What else a session may use up, as ceilings: before each request the most that it can come to
+    /// is set aside, its output cap made smaller if need be; what does not fit is not sent.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.settings.limits = limits;
+        self
+    }
+
+    /// The ledger that the sessions of this agent share with others, so that limits hold for the sum.
+    /// Without one, each session has its own.
+    pub fn ledger(mut self, ledger: Ledger) -> Self {
+        self.ledger = Some(ledger);
+        self
+    }
+
+    /// Who is asked for the rest of a turn in which the model is overloaded three times in a row, with
+    /// its output caps as for [`AgentBuilder::output_tokens`].
+    pub fn fallback_model(
+        mut self,
+        model: impl Into<String>,
+        output_tokens: Option<u64>,
+        escalated: Option<u64>,
+    ) -> Self {
+        self.fallback = Some(Fallback {
+            model: model.into(),
+            max_output_tokens: output_tokens,
+            escalated_output_tokens: escalated,
+            price: None,
+        });
+        self
+    }
+
+    /// The form that the answer of each turn must have: [`crate::TurnReport::structured_output`].
+    pub fn output_schema(mut self, schema: OutputSchema) -> Self {
+        self.output = Some(schema);
+        self
+    }
+
+    /// Who has a say in whether the model is done.
+    pub fn stop_hook(mut self, hook: Arc<dyn StopHook>) -> Self {
+        self.stop_hook = Some(hook);
+        self
+    }
+
     /// How failed model calls are tried again.
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
         self.settings.retry = retry;
@@ -198,8 +251,26 @@ impl AgentBuilder {
         for ToolEntry(tool) in self.tools {
             registry.add(tool)?;
         }
+        let model = provider.info(&self.settings.model);
+        let mut fallback = self.fallback;
+        let mut native = model.structured_output;
+        if let Some(fallback) = &mut fallback {
+            let info = provider.info(&fallback.model);
+            fallback.price = info.price;
+            native &= info.structured_output;
+        }
+        let form = self.output.as_ref().map(|schema| schema.form(native));
+        if let (Some(OutputWay::Tool(_)), Some(schema)) =
+            (form.as_ref().map(|form| &form.way), &self.output)
+        {
+            registry.add(Arc::new(AnswerTool(schema.clone())))?;
+        }
         let settings = Settings {
             tools: registry.definitions(),
+            price: model.price,
+            fallback,
+            output: form,
+            stop_hook: self.stop_hook.is_some(),
             ..self.settings
         };
         let catalog = self.journal.map(|root| Catalog::new(root, &workspace));
@@ -213,6 +284,9 @@ impl AgentBuilder {
             workspace,
             catalog,
             chance: self.chance.unwrap_or(driver::chance),
+            output: self.output,
+            stop_hook: self.stop_hook,
+            ledger: self.ledger,
         })))
     }
 }
@@ -382,6 +456,9 @@ impl Agent {
             chance: recipe.chance,
             results: recipe.results,
             outputs,
+            output: recipe.output.clone(),
+            stop_hook: recipe.stop_hook.clone(),
+            ledger: recipe.ledger.clone(),
         })
     }
 }

@@ -4,19 +4,23 @@
 //! ends it before it ends itself.
 
 use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 use tooloop_kernel::{
-    Answer, Delivery, Effect, Entry, Input, Kernel, Settings, Sync, Transcript, TurnEnd,
+    Answer, Delivery, Effect, Entry, Input, Kernel, Ledger, Settings, StopJudgement, Sync,
+    Transcript, TurnEnd,
 };
 use tooloop_model::{Content, ToolInput, ToolUse};
 use tooloop_policy::Policy;
@@ -28,14 +32,20 @@ use crate::event::Broadcast;
 use crate::gate::RegistryGate;
 use crate::keeping::Journal;
 use crate::model_call::ModelCall;
+use crate::output_schema::OutputSchema;
 use crate::results::Results;
 use crate::session::Command;
 use crate::turn::TurnUnderWay;
-use crate::{Approval, Event, Question, Reply, ResultBudget, Session, SessionError};
+use crate::{
+    Approval, Event, Question, Reply, ResultBudget, Session, SessionError, StopHook, Stopping,
+};
 
 /// How long closing waits for tools that were told to end. A shell gets two seconds between TERM
 /// and KILL; what is left after this is dropped, which kills it.
 const CLOSE_GRACE: Duration = Duration::from_secs(4);
+
+/// How long a stop hook may think.
+const STOP_HOOK_LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Parts {
     pub(crate) provider: Arc<dyn Provider>,
@@ -53,6 +63,9 @@ pub(crate) struct Parts {
     pub(crate) results: ResultBudget,
     /// Where long results go, and whether that ends with the session.
     pub(crate) outputs: Option<(PathBuf, Keep)>,
+    pub(crate) output: Option<OutputSchema>,
+    pub(crate) stop_hook: Option<Arc<dyn StopHook>>,
+    pub(crate) ledger: Option<Ledger>,
 }
 
 /// How long the files of a session are kept.
@@ -81,8 +94,16 @@ pub(crate) fn start(parts: Parts) -> Session {
     let temporary = parts
         .outputs
         .and_then(|(folder, keep)| (keep == Keep::WhileItRuns).then_some(folder));
+    let kernel = Kernel::new(parts.settings, Arc::clone(&gate) as _, parts.transcript);
+    let kernel = match parts.ledger {
+        Some(ledger) => kernel.with_ledger(ledger),
+        None => kernel,
+    };
     let driver = Driver {
-        kernel: Kernel::new(parts.settings, Arc::clone(&gate) as _, parts.transcript),
+        kernel,
+        output: parts.output,
+        stop_hook: parts.stop_hook,
+        judging: None,
         gate,
         provider: parts.provider,
         registry: parts.registry,
@@ -99,8 +120,9 @@ pub(crate) fn start(parts: Parts) -> Session {
         early: Vec::new(),
         questions: FuturesUnordered::new(),
         asked: HashMap::new(),
-        timer: None,
+        timers: Vec::new(),
         turn: None,
+        rewinding: None,
         background: background.clone(),
         results: Arc::new(Results::new(parts.results, outputs)),
         temporary,
@@ -143,8 +165,14 @@ struct Driver {
     questions: FuturesUnordered<BoxFuture<'static, (u64, Reply)>>,
     /// The questions that still want an answer.
     asked: HashMap<u64, ToolUse>,
-    timer: Option<(u64, std::pin::Pin<Box<Sleep>>)>,
+    timers: Vec<(u64, Pin<Box<Sleep>>)>,
+    output: Option<OutputSchema>,
+    stop_hook: Option<Arc<dyn StopHook>>,
+    /// Somebody judges whether the model is done.
+    judging: Option<(u64, BoxFuture<'static, Option<StopJudgement>>)>,
     turn: Option<TurnUnderWay>,
+    /// Who waits until the conversation is taken back.
+    rewinding: Option<oneshot::Sender<Result<(), SessionError>>>,
     background: Background,
     results: Arc<Results>,
     /// The folder that ends with the session.
@@ -173,6 +201,8 @@ enum Came {
     Tool(Result<(tokio::task::Id, Ran), JoinError>),
     Reply(u64, Reply),
     Timer(u64),
+    /// Whether the model is done; `None` if nobody said so in time.
+    Judged(u64, Option<StopJudgement>),
     Flushed(Result<(), StoreError>),
     /// Background work has something to say.
     Notice(String),
@@ -223,12 +253,18 @@ impl Driver {
                 None => std::future::pending().await,
             }
         };
-        let timer = async {
-            match &mut self.timer {
-                Some((timer, sleep)) => {
-                    sleep.await;
-                    *timer
-                }
+        let timers = &mut self.timers;
+        let timer = std::future::poll_fn(|context| {
+            let mut timers = timers.iter_mut();
+            timers
+                .find_map(|(timer, sleep)| {
+                    sleep.as_mut().poll(context).is_ready().then_some(*timer)
+                })
+                .map_or(Poll::Pending, Poll::Ready)
+        });
+        let judged = async {
+            match &mut self.judging {
+                Some((stop, judgement)) => (*stop, judgement.await),
                 None => std::future::pending().await,
             }
         };
@@ -259,6 +295,7 @@ impl Driver {
             Some(ran) = self.tools.join_next_with_id(), if !self.tools.is_empty() => Came::Tool(ran),
             event = model => Came::Model(event),
             timer = timer => Came::Timer(timer),
+            (stop, judgement) = judged => Came::Judged(stop, judgement),
             result = flush => Came::Flushed(result),
         }
     }
@@ -282,8 +319,17 @@ impl Driver {
                 None => return Ok(()),
             },
             Came::Timer(timer) => {
-                self.timer = None;
+                self.timers.retain(|(other, _)| *other != timer);
                 Input::TimerFired { timer }
+            }
+            Came::Judged(stop, judgement) => {
+                self.judging = None;
+                let judgement = judgement.unwrap_or_else(|| {
+                    let words = "the stop hook said nothing in a minute: it is not waited for";
+                    self.events.send(&Event::Warning(words.into()));
+                    StopJudgement::Done
+                });
+                Input::StopJudged { stop, judgement }
             }
             Came::Flushed(result) => {
                 self.journal.flushed(result)?;
@@ -306,6 +352,9 @@ impl Driver {
     async fn step(&mut self, input: Input) -> Result<(), StoreError> {
         let effects = self.kernel.step(input);
         self.perform(effects).await?;
+        if let Some(reply) = self.rewinding.take() {
+            drop(reply.send(Ok(())));
+        }
         if self.kernel.is_idle() {
             // Nothing waited to be told: the turn did not begin.
             self.turn = None;
@@ -325,8 +374,10 @@ impl Driver {
                     drop(reply.send(Err(SessionError::Busy)));
                     return None;
                 }
-                let usage = self.kernel.transcript().usage();
-                self.turn = Some(TurnUnderWay::begin(reply, usage));
+                let schema = self.output.clone();
+                let model = self.kernel.settings().model.clone();
+                let transcript = self.kernel.transcript();
+                self.turn = Some(TurnUnderWay::begin(reply, transcript, schema, model));
                 Some(Input::User {
                     content,
                     delivery: Delivery::Steer,
@@ -337,8 +388,10 @@ impl Driver {
                     drop(reply.send(Err(SessionError::Busy)));
                     return None;
                 }
-                let usage = self.kernel.transcript().usage();
-                self.turn = Some(TurnUnderWay::begin(reply, usage));
+                let schema = self.output.clone();
+                let model = self.kernel.settings().model.clone();
+                let transcript = self.kernel.transcript();
+                self.turn = Some(TurnUnderWay::begin(reply, transcript, schema, model));
                 Some(Input::Wake)
             }
             // Outside of a turn nobody would get its report.
@@ -350,15 +403,33 @@ impl Driver {
             Command::Say { content, delivery } => Some(Input::User { content, delivery }),
             Command::Interrupt => Some(Input::Interrupt),
             Command::Model {
-                name,
+                name: model,
                 max_output_tokens,
                 escalated_output_tokens,
             } => Some(Input::Configure(Box::new(Settings {
-                model: name,
                 max_output_tokens,
                 escalated_output_tokens,
+                price: self.provider.info(&model).price,
+                model,
                 ..self.kernel.settings().clone()
             }))),
+            Command::Limits(limits) => Some(Input::Configure(Box::new(Settings {
+                limits,
+                ..self.kernel.settings().clone()
+            }))),
+            Command::Rewind { turn, reply } => {
+                let turns = self.kernel.transcript().turns().len();
+                let refused = if self.turn.is_some() {
+                    SessionError::Busy
+                } else if !(1..=turns).contains(&turn) {
+                    SessionError::NoSuchTurn { turn, turns }
+                } else {
+                    self.rewinding = Some(reply);
+                    return Some(Input::Rewind { turn });
+                };
+                drop(reply.send(Err(refused)));
+                None
+            }
             Command::Inspect(reply) => {
                 drop(reply.send(self.kernel.transcript().clone()));
                 None
@@ -500,7 +571,7 @@ impl Driver {
             Effect::Record { .. } => {}
             Effect::CallModel { call, request } => {
                 if let Some(turn) = &mut self.turn {
-                    turn.model_called();
+                    turn.model_called(&request.model);
                 }
                 self.throw_away_early();
                 self.results.sent();
@@ -543,11 +614,28 @@ impl Driver {
                 self.questions.clear();
             }
             Effect::StartTimer { timer, after } => {
-                self.timer = Some((timer, Box::pin(tokio::time::sleep(after))));
+                self.timers
+                    .push((timer, Box::pin(tokio::time::sleep(after))));
             }
-            Effect::CancelTimer { .. } => self.timer = None,
+            Effect::CancelTimer { timer } => self.timers.retain(|(other, _)| *other != timer),
+            Effect::AskStop { stop, active } => self.ask_stop(stop, active),
+            Effect::CancelStop { .. } => self.judging = None,
             Effect::EndTurn { end, unsent } => self.end_turn(end, unsent),
         }
+    }
+
+    fn ask_stop(&mut self, stop: u64, active: bool) {
+        let text = self.turn.as_ref().map_or("", |turn| turn.text()).into();
+        let stopping = Stopping {
+            text,
+            stop_hook_active: active,
+        };
+        let judgement = match &self.stop_hook {
+            Some(hook) => hook.judge(stopping),
+            None => std::future::ready(StopJudgement::Done).boxed(),
+        };
+        let judgement = tokio::time::timeout(STOP_HOOK_LIMIT, judgement);
+        self.judging = Some((stop, judgement.map(Result::ok).boxed()));
     }
 
     fn run_tool(&mut self, run: u64, tool_use: ToolUse) {
@@ -615,8 +703,8 @@ impl Driver {
     fn end_turn(&mut self, end: TurnEnd, unsent: Vec<Vec<Content>>) {
         self.throw_away_early();
         let Some(turn) = self.turn.take() else { return };
-        let info = self.provider.info(&self.kernel.settings().model);
-        let (reply, mut report) = turn.end(end, self.kernel.transcript().usage(), info.price);
+        let priced = self.kernel.settings().price.is_some();
+        let (reply, mut report) = turn.end(end, self.kernel.transcript(), priced);
         report.unsent = unsent;
         report.background = self.background.under_way();
         self.events
@@ -631,6 +719,8 @@ impl Driver {
         let mut result = self.perform(effects).await;
         self.model = None;
         self.questions.clear();
+        self.judging = None;
+        self.timers.clear();
         for run in std::mem::take(&mut self.runs).into_values() {
             run.cancellation.cancel();
         }

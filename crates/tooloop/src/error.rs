@@ -32,6 +32,14 @@ pub enum SessionError {
     /// A turn is under way: steer it, queue a follow-up or interrupt it.
     #[error("a turn is under way")]
     Busy,
+    /// There is no such turn to go back to.
+    #[error("there is no turn {turn}: the conversation has {turns}")]
+    NoSuchTurn {
+        /// What was asked for.
+        turn: usize,
+        /// How many there are.
+        turns: usize,
+    },
     /// The session was closed, or its journal failed.
     #[error("the session is closed")]
     Closed,

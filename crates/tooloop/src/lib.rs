@@ -40,11 +40,13 @@ mod event;
 mod gate;
 mod keeping;
 mod model_call;
+mod output_schema;
 mod paths;
 mod prompt;
 mod report;
 mod results;
 mod session;
+mod stop_hook;
 mod turn;
 
 /// Codecs, transport and the providers for tests.
@@ -58,18 +60,21 @@ pub use agent::{Agent, AgentBuilder};
 pub use approval::{Approval, Approver, Question, Reply};
 pub use error::{BuildError, SessionError};
 pub use event::{Event, Events};
+pub use output_schema::{OutputSchema, SchemaError};
 pub use prompt::{bash_only_system_prompt, default_system_prompt};
 pub use report::{Denial, TurnReport};
 pub use results::ResultBudget;
 pub use session::Session;
+pub use stop_hook::{StopHook, Stopping};
 /// Child processes.
 pub use tooloop_exec as exec;
 pub use tooloop_kernel::{
-    Continue, During, Entry, Permission, RetryPolicy, Settings, Transcript, TurnEnd,
+    Budget, Continue, During, Entry, Ledger, Limits, Permission, RetryPolicy, Settings,
+    StopJudgement, Transcript, TurnEnd,
 };
 pub use tooloop_model::{
     AssistantMessage, BlockStart, Content, ContentBlock, Document, HistoryMessage, Image, Message,
-    ModelError, ModelErrorKind, ModelInfo, Price, StopReason, StreamEvent, ToolDefinition,
+    ModelError, ModelErrorKind, ModelInfo, Money, Price, StopReason, StreamEvent, ToolDefinition,
     ToolInput, ToolResult, ToolUse, ToolUseId, Usage,
 };
 pub use tooloop_policy::{Access, AccessEffect, Decision, Mode, Policy, Rule, Touch};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tooloop_kernel::TurnEnd;
-use tooloop_model::{Content, ToolUseId, Usage};
+use tooloop_model::{Content, RawJson, ToolUseId, Usage};
 
 /// What a turn came to.
 #[derive(Debug, Clone)]
@@ -12,10 +12,14 @@ pub struct TurnReport {
     pub end: TurnEnd,
     /// What the model said last; empty if it said nothing after its last tool use.
     pub text: String,
+    /// The answer, if it was to have a form and has it.
+    pub structured_output: Option<RawJson>,
     /// Model calls made, retries not counted.
     pub steps: u32,
     /// What all its model calls used, failed ones included as far as the provider told.
     pub usage: Usage,
+    /// The same for each model that was asked.
+    pub model_usage: Vec<(String, Usage)>,
     /// What that costs in US dollars; `None` if a price is not known.
     pub cost_usd: Option<f64>,
     /// How long it took.
@@ -28,6 +32,16 @@ pub struct TurnReport {
     pub unsent: Vec<Vec<Content>>,
     /// The background work that goes on. It ends with the session.
     pub background: Vec<String>,
+}
+
+impl TurnReport {
+    /// The answer as text: in its form if it has one, else what the model said last.
+    #[must_use]
+    pub fn answer(&self) -> &str {
+        self.structured_output
+            .as_ref()
+            .map_or(&self.text, |answer| answer.get())
+    }
 }
 
 /// A call that was not allowed.

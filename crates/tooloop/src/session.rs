@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tooloop_kernel::{Delivery, Transcript};
+use tooloop_kernel::{Delivery, Limits, Transcript};
 use tooloop_model::Content;
 use tooloop_session::SessionId;
 use tooloop_tool::Background;
@@ -52,6 +52,11 @@ pub(crate) enum Command {
         max_output_tokens: Option<u64>,
         escalated_output_tokens: Option<u64>,
     },
+    Rewind {
+        turn: usize,
+        reply: oneshot::Sender<Result<(), SessionError>>,
+    },
+    Limits(Limits),
     Inspect(oneshot::Sender<Transcript>),
 }
 
@@ -192,6 +197,26 @@ impl Session {
             escalated_output_tokens,
         })
         .await
+    }
+
+    /// Takes the conversation back to before a turn, counted from 1: what was said in it and after it
+    /// is no part of it any more. It stays in the journal, and what it cost stays spent. Files are
+    /// left as they are.
+    ///
+    /// # Errors
+    /// If a turn is under way, there is no such turn, or the journal fails.
+    pub async fn rewind(&self, turn: usize) -> Result<(), SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(Command::Rewind { turn, reply }).await?;
+        answer.await.map_err(|_| SessionError::Closed)?
+    }
+
+    /// Sets other limits, in force from the next model call on; a time limit, from the next turn on.
+    ///
+    /// # Errors
+    /// If the session is closed.
+    pub async fn set_limits(&self, limits: Limits) -> Result<(), SessionError> {
+        self.tell(Command::Limits(limits)).await
     }
 
     /// What the session has come to.

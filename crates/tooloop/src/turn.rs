@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use tooloop_kernel::{Continue, Entry, Permission, TurnEnd};
-use tooloop_model::{Message, Price, ToolInput, ToolUseId, Usage};
+use tooloop_kernel::{Continue, Entry, Permission, Transcript, TurnEnd};
+use tooloop_model::{Message, Money, RawJson, ToolInput, ToolUseId, Usage};
 
+use crate::output_schema::{self, OutputSchema};
 use crate::{Denial, SessionError, TurnReport};
 
 /// Who waits for the report of a turn.
@@ -20,6 +21,12 @@ pub(crate) struct TurnUnderWay {
     model_time: Duration,
     steps: u32,
     usage_before: Usage,
+    spent_before: Money,
+    schema: Option<OutputSchema>,
+    /// Who is asked.
+    model: String,
+    model_usage: Vec<(String, Usage)>,
+    answer: Option<RawJson>,
     text: String,
     continued: bool,
     /// The next model call is an earlier one made again.
@@ -30,13 +37,23 @@ pub(crate) struct TurnUnderWay {
 }
 
 impl TurnUnderWay {
-    pub(crate) fn begin(reply: ReportSender, usage_before: Usage) -> Self {
+    pub(crate) fn begin(
+        reply: ReportSender,
+        before: &Transcript,
+        schema: Option<OutputSchema>,
+        model: String,
+    ) -> Self {
         Self {
             reply,
             begun: Instant::now(),
             model_time: Duration::ZERO,
             steps: 0,
-            usage_before,
+            usage_before: before.usage(),
+            spent_before: before.spent(),
+            schema,
+            model,
+            model_usage: Vec::new(),
+            answer: None,
             text: String::new(),
             continued: false,
             again: false,
@@ -45,7 +62,21 @@ impl TurnUnderWay {
         }
     }
 
-    pub(crate) fn model_called(&mut self) {
+    fn used(&mut self, usage: Usage) {
+        let mut known = self.model_usage.iter_mut();
+        match known.find(|(model, _)| *model == self.model) {
+            Some((_, used)) => used.add(usage),
+            None => self.model_usage.push((self.model.clone(), usage)),
+        }
+    }
+
+    /// What the model said last.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn model_called(&mut self, model: &str) {
+        model.clone_into(&mut self.model);
         if !std::mem::take(&mut self.again) {
             self.steps = self.steps.saturating_add(1);
         }
@@ -64,6 +95,7 @@ impl TurnUnderWay {
                         self.text.clear();
                     }
                     self.text.push_str(&reply.text());
+                    self.used(reply.usage);
                     for tool_use in reply.tool_uses() {
                         let input = match &tool_use.input {
                             ToolInput::Valid(input) => input.get().to_owned(),
@@ -77,7 +109,14 @@ impl TurnUnderWay {
             Entry::CallFinished(result) => {
                 // What was said before a tool use is not the answer.
                 self.text.clear();
-                self.calls.remove(&result.tool_use_id);
+                let call = self.calls.remove(&result.tool_use_id);
+                if let (Some(schema), Some((tool, input))) = (&self.schema, call)
+                    && tool == output_schema::TOOL
+                    && !result.is_error
+                {
+                    let input = serde_json::from_str(&input).unwrap_or_default();
+                    self.answer = schema.answer_of(&input).ok();
+                }
             }
             Entry::Permission {
                 tool_use_id,
@@ -92,12 +131,17 @@ impl TurnUnderWay {
                     reason: reason.clone(),
                 });
             }
+            Entry::Discarded { usage } => self.used(*usage),
             Entry::Continue(reason) => match reason {
-                Continue::ContinueOutput => self.continued = true,
-                Continue::Retry | Continue::EscalateOutput => self.again = true,
+                Continue::ContinueOutput | Continue::PauseTurn => self.continued = true,
+                Continue::Retry | Continue::EscalateOutput | Continue::FallbackModel { .. } => {
+                    self.again = true;
+                }
                 Continue::NextStep
                 | Continue::Steered
                 | Continue::FollowUp
+                | Continue::SchemaRetry
+                | Continue::StopHookBlocked
                 | Continue::Reminder => {}
             },
             Entry::Permission {
@@ -106,7 +150,8 @@ impl TurnUnderWay {
             }
             | Entry::CallStarted { .. }
             | Entry::Retry { .. }
-            | Entry::Discarded { .. }
+            | Entry::Spent { .. }
+            | Entry::Rewound { .. }
             | Entry::TurnEnd(_) => {}
         }
     }
@@ -115,16 +160,24 @@ impl TurnUnderWay {
     pub(crate) fn end(
         self,
         end: TurnEnd,
-        usage: Usage,
-        price: Option<Price>,
+        after: &Transcript,
+        priced: bool,
     ) -> (ReportSender, TurnReport) {
-        let usage = usage.since(self.usage_before);
+        let usage = after.usage().since(self.usage_before);
+        let spent = after.spent().saturating_sub(self.spent_before);
+        let done = matches!(end, TurnEnd::Completed | TurnEnd::StopHookPrevented { .. });
+        let structured_output = self.schema.filter(|_| done).and_then(|schema| {
+            let said = || schema.answer_in(&self.text).ok();
+            self.answer.or_else(said)
+        });
         let report = TurnReport {
             end,
             text: self.text,
+            structured_output,
+            model_usage: self.model_usage,
             steps: self.steps,
             usage,
-            cost_usd: price.map(|price| price.cost(usage)),
+            cost_usd: priced.then(|| spent.as_usd()),
             duration: self.begun.elapsed(),
             model_duration: self.model_time,
             denials: self.denials,

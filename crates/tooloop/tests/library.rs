@@ -603,3 +603,44 @@ async fn what_was_read_early_and_thrown_away_is_not_known() {
     assert_eq!(content, "mine\n");
     session.close().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_conversation_is_taken_back_and_resumes_as_it_was_then() {
+    let folder = tempfile::tempdir().unwrap();
+    let provider = ScriptedProvider::new()
+        .say("first")
+        .say("second")
+        .say("third");
+    let (builder, provider) = agent(provider);
+    let agent = builder.journal(folder.path()).build().unwrap();
+    let session = agent.session().unwrap();
+    for prompt in ["one", "two"] {
+        session.prompt(prompt).await.unwrap();
+    }
+    let refused = session.rewind(3).await.unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "there is no turn 3: the conversation has 2"
+    );
+    session.rewind(2).await.unwrap();
+    session.close().await.unwrap();
+
+    let path = agent.catalog().unwrap().newest().unwrap();
+    let session = agent.resume(&path).unwrap();
+    session.prompt("three").await.unwrap();
+    let transcript = session.transcript().await.unwrap();
+    assert_eq!(transcript.turns(), [0, 2]);
+    session.close().await.unwrap();
+    let last = provider.requests().pop().unwrap();
+    let said: Vec<_> = last
+        .messages
+        .iter()
+        .map(|message| match message.message() {
+            Message::Assistant(reply) => reply.text(),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(said.len(), 3);
+    assert_eq!(said[1], "first");
+    assert!(said[2].contains("three"), "{said:?}");
+}

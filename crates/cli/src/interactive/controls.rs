@@ -163,6 +163,8 @@ impl Controls {
             | Entry::Retry { .. }
             | Entry::Discarded { .. }
             | Entry::Continue(_)
+            | Entry::Spent { .. }
+            | Entry::Rewound { .. }
             | Entry::TurnEnd(_) => None,
         }
     }

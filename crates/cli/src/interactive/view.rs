@@ -424,6 +424,15 @@ impl View {
             }
             Entry::Continue(reason) => {
                 let words = match reason {
+                    Continue::FallbackModel { model } => {
+                        let words = format!("· overloaded again and again: {model} goes on");
+                        return self.note(Style::Dim, &words, outs);
+                    }
+                    Continue::PauseTurn => "paused by the provider: asked to go on",
+                    Continue::SchemaRetry => {
+                        "told that its answer does not have the form asked for"
+                    }
+                    Continue::StopHookBlocked => "told by a hook to go on",
                     Continue::EscalateOutput => "asked again with a larger output limit",
                     Continue::ContinueOutput => "cut by the output limit: asked to go on",
                     Continue::Reminder => "told that it repeats itself",
@@ -439,6 +448,8 @@ impl View {
                 permission: Permission::Allowed { .. },
                 ..
             }
+            | Entry::Spent { .. }
+            | Entry::Rewound { .. }
             | Entry::TurnEnd(_) => {}
         }
     }

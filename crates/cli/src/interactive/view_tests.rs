@@ -126,6 +126,8 @@ fn bash(id: &str, command: &str) -> ToolUse {
 fn report(end: TurnEnd) -> TurnReport {
     TurnReport {
         end,
+        structured_output: None,
+        model_usage: Vec::new(),
         text: String::new(),
         steps: 2,
         usage: Usage::default(),

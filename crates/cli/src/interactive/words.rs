@@ -4,6 +4,7 @@ use tooloop::{During, TurnEnd, TurnReport, Usage};
 
 use super::paint::{Line, Out, Style, line};
 use super::text;
+use crate::exit;
 
 /// Why a turn ended, unless all is said.
 pub(crate) fn end(end: &TurnEnd) -> Option<(Style, String)> {
@@ -46,11 +47,31 @@ pub(crate) fn end(end: &TurnEnd) -> Option<(Style, String)> {
             (Style::Notice, format!("Interrupted {what}."))
         }
         TurnEnd::Refused => (Style::Bad, "The model refused to answer.".into()),
+        TurnEnd::MaxToolCalls { .. }
+        | TurnEnd::Budget(_)
+        | TurnEnd::Deadline { .. }
+        | TurnEnd::StructuredOutputFailed { .. }
+        | TurnEnd::HookStopped { .. }
+        | TurnEnd::StopHookPrevented { .. } => (
+            Style::Notice,
+            sentence(&exit::words(end).unwrap_or_default()),
+        ),
         TurnEnd::LoopDetected { times } => (
             Style::Bad,
             format!("Stopped: the same call had the same outcome {times} times in a row."),
         ),
     })
+}
+
+/// Words as a sentence.
+fn sentence(words: &str) -> String {
+    let mut letters = words.chars();
+    let first: String = letters
+        .next()
+        .into_iter()
+        .flat_map(char::to_uppercase)
+        .collect();
+    format!("{first}{}.", letters.as_str())
 }
 
 /// What a turn took.
@@ -156,6 +177,8 @@ mod tests {
     fn report(end: TurnEnd, cost_usd: Option<f64>) -> TurnReport {
         TurnReport {
             end,
+            structured_output: None,
+            model_usage: Vec::new(),
             text: String::new(),
             steps: 3,
             usage: Usage {

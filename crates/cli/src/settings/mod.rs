@@ -47,6 +47,8 @@ use crate::toolset::ToolSet;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) model: Option<String>,
+    pub(crate) fallback_model: Option<String>,
+    pub(crate) models_file: Option<PathBuf>,
     pub(crate) base_url: Option<String>,
     pub(crate) api: Option<WireFormat>,
     pub(crate) key_variable: Option<String>,
@@ -82,6 +84,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             model: None,
+            fallback_model: None,
+            models_file: None,
             base_url: None,
             api: None,
             key_variable: None,

@@ -11,6 +11,7 @@
 )]
 
 mod bash;
+mod exits;
 mod files;
 mod headless;
 mod history;

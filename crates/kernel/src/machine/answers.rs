@@ -4,12 +4,13 @@ use tooloop_model::{Content, ToolResult, ToolUseId};
 
 use super::{Kernel, MAX_CONTINUATIONS, Phase};
 use crate::batch::{CallState, Move};
-use crate::{Answer, Continue, Effect, Entry, Permission, Sync, TurnEnd};
+use crate::{Answer, Continue, Effect, Entry, OutputWay, Permission, Sync, TurnEnd};
 
 impl Kernel {
     /// Makes every move that can be made, then goes on if all calls are answered.
     pub(super) fn advance(&mut self, out: &mut Vec<Effect>) {
         let most = self.settings.max_parallel_tools;
+        let limit = self.settings.limits.tool_calls.unwrap_or(u32::MAX);
         loop {
             let Phase::Answering(batch) = &mut self.phase else {
                 return;
@@ -22,7 +23,14 @@ impl Kernel {
             };
             let id = call.tool_use.id.clone();
             match next {
+                Move::Run { .. } if self.turn.calls >= limit => {
+                    self.turn.refused_calls = true;
+                    let words = format!("not run: the limit of {limit} tool calls is reached");
+                    let outcome = words.clone();
+                    self.finish(ToolResult::error(id, words), outcome, out);
+                }
                 Move::Run { read_only } => {
+                    self.turn.calls = self.turn.calls.saturating_add(1);
                     self.newest.run = self.newest.run.saturating_add(1);
                     let run = self.newest.run;
                     call.state = CallState::Running { run, read_only };
@@ -70,7 +78,7 @@ impl Kernel {
 
     pub(super) fn finish(&mut self, result: ToolResult, outcome: String, out: &mut Vec<Effect>) {
         if let Phase::Answering(batch) = &mut self.phase {
-            batch.done(&result.tool_use_id, outcome);
+            batch.done(&result.tool_use_id, outcome, result.is_error);
         }
         self.record(Entry::CallFinished(result), Sync::Soon, out);
     }
@@ -96,7 +104,7 @@ impl Kernel {
                         content,
                         is_error,
                     };
-                    call.state = CallState::Done { outcome };
+                    call.state = CallState::Done { outcome, is_error };
                     calling.early.answers.push(result);
                     // A place is free for the next one.
                     self.run_early(out);
@@ -113,7 +121,7 @@ impl Kernel {
                     self.advance(out);
                 }
             }
-            Phase::Idle | Phase::Waiting { .. } => {}
+            Phase::Idle | Phase::Waiting { .. } | Phase::Stopping { .. } => {}
         }
     }
 
@@ -143,6 +151,20 @@ impl Kernel {
         let Phase::Answering(batch) = std::mem::replace(&mut self.phase, Phase::Idle) else {
             return;
         };
+        let answered = match self.settings.output.as_ref().map(|form| &form.way) {
+            Some(OutputWay::Tool(name)) => batch.called(name),
+            Some(OutputWay::Native(_)) | None => None,
+        };
+        if answered == Some(true) {
+            return self.done(out);
+        }
+        if let (true, Some(limit)) = (self.turn.refused_calls, self.settings.limits.tool_calls) {
+            return self.end(TurnEnd::MaxToolCalls { limit }, out);
+        }
+        let misfit = answered == Some(false);
+        if misfit && !self.misfit("the last one was refused by the tool that takes it", out) {
+            return;
+        }
         if let Some(limit) = self.spent_turns() {
             return self.end(TurnEnd::MaxTurns { limit }, out);
         }
@@ -150,7 +172,11 @@ impl Kernel {
         if times >= self.settings.stop_after_repeats {
             return self.end(TurnEnd::LoopDetected { times }, out);
         }
-        let mut reason = Continue::NextStep;
+        let mut reason = if misfit {
+            Continue::SchemaRetry
+        } else {
+            Continue::NextStep
+        };
         if batch.was_cut() {
             // One less than for text: the first cut call counts.
             self.turn.continuations = self.turn.continuations.saturating_add(1);

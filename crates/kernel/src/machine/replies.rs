@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tooloop_model::{
-    BlockStart, Content, Message, MessageBuilder, ModelError, ModelErrorKind, Request, StopReason,
+    BlockStart, Message, MessageBuilder, ModelError, ModelErrorKind, Request, StopReason,
     StreamEvent, ToolChoice, ToolInput, ToolUse, ToolUseId, Usage,
 };
 
-use super::{Calling, Kernel, MAX_CONTINUATIONS, Phase, Turn};
+use super::{Calling, Kernel, Phase, Turn};
 use crate::batch::{Batch, Call, CallState, Move};
-use crate::repeats::Repeats;
-use crate::{Continue, Effect, Entry, Retry, Sync, TurnEnd};
+use crate::{Continue, Effect, Entry, OutputWay, Retry, Sync, TurnEnd};
+
+/// So many overloads in a row, and the fallback model is asked.
+const OVERLOADS: u32 = 3;
 
 impl Kernel {
     pub(super) fn first_call(&mut self, out: &mut Vec<Effect>) {
@@ -20,8 +22,14 @@ impl Kernel {
         if let Some(limit) = self.spent_turns() {
             return self.end(TurnEnd::MaxTurns { limit }, out);
         }
+        if let Some(after) = self.settings.limits.time {
+            self.newest.timer = self.newest.timer.saturating_add(1);
+            let timer = self.newest.timer;
+            self.turn.deadline = Some(timer);
+            out.push(Effect::StartTimer { timer, after });
+        }
         self.turn.steps = self.turn.steps.saturating_add(1);
-        self.call_model(out);
+        self.call_model(None, out);
     }
 
     pub(super) fn spent_turns(&self) -> Option<u32> {
@@ -30,28 +38,42 @@ impl Kernel {
             .filter(|limit| self.turn.steps >= *limit)
     }
 
-    pub(super) fn call_model(&mut self, out: &mut Vec<Effect>) {
+    /// Calls the model, if the ledger lets it.
+    pub(super) fn call_model(&mut self, reason: Option<Continue>, out: &mut Vec<Effect>) {
+        let reservation = match self.reserve() {
+            Ok(reservation) => reservation,
+            Err(budget) => return self.end(TurnEnd::Budget(*budget), out),
+        };
+        if let Some(reason) = reason {
+            self.record(Entry::Continue(reason), Sync::Soon, out);
+        }
         self.newest.call = self.newest.call.saturating_add(1);
         let call = self.newest.call;
-        let cap = if self.turn.escalated {
-            self.settings.escalated_output_tokens
-        } else {
-            self.settings.max_output_tokens
-        };
+        let output_schema = self
+            .settings
+            .output
+            .as_ref()
+            .and_then(|form| match &form.way {
+                OutputWay::Native(schema) => Some(schema.clone()),
+                OutputWay::Tool(_) => None,
+            });
         out.push(Effect::CallModel {
             call,
             request: Box::new(Request {
-                model: self.settings.model.clone(),
+                model: self.asked().model.to_owned(),
                 system: Arc::clone(&self.settings.system),
                 tools: Arc::clone(&self.settings.tools),
                 tool_choice: ToolChoice::Auto,
                 messages: self.transcript.messages().to_vec(),
-                max_output_tokens: cap,
+                output_schema,
+                max_output_tokens: reservation.cap,
             }),
         });
         self.phase = Phase::Calling(Calling {
             call,
             builder: MessageBuilder::new(),
+            reservation,
+            begins: false,
             begun: Vec::new(),
             early: Batch::default(),
         });
@@ -64,6 +86,7 @@ impl Kernel {
         if calling.call != call {
             return;
         }
+        calling.begins = true;
         if let StreamEvent::BlockStart {
             block: BlockStart::ToolUse { id, .. },
             ..
@@ -120,9 +143,13 @@ impl Kernel {
             return;
         };
         let most = self.settings.max_parallel_tools;
+        let limit = self.settings.limits.tool_calls.unwrap_or(u32::MAX);
         while let Some((position, Move::Run { read_only: true })) =
             calling.early.next_move(&*self.gate, most)
         {
+            if calling.early.begun().saturating_add(self.turn.calls) >= limit {
+                return;
+            }
             let Some(call) = calling.early.calls.get_mut(position) else {
                 return;
             };
@@ -138,24 +165,34 @@ impl Kernel {
     }
 
     pub(super) fn message_complete(&mut self, out: &mut Vec<Effect>) {
-        let Phase::Calling(calling) = std::mem::replace(&mut self.phase, Phase::Idle) else {
+        let Phase::Calling(mut calling) = std::mem::replace(&mut self.phase, Phase::Idle) else {
             return;
         };
-        let Ok(message) = calling.builder.finish() else {
+        let written = u64::try_from(calling.builder.written()).unwrap_or(u64::MAX);
+        let Ok(message) = std::mem::take(&mut calling.builder).finish() else {
             return;
         };
         self.turn.failures = 0;
+        self.turn.overloads = 0;
         let cut = message.stop_reason == Some(StopReason::MaxTokens);
-        if cut && self.may_escalate() {
-            return self.escalate(calling.call, &calling.early, message.usage, out);
+        if cut && !calling.reservation.shrunk && self.may_escalate() {
+            return self.escalate(calling, message.usage, written, out);
         }
         let (batch, answers) = calling.early.complete(&message, cut);
         let stop_reason = message.stop_reason.clone();
+        let usage = message.usage;
+        let text = if batch.calls.is_empty() && self.settings.output.is_some() {
+            message.text()
+        } else {
+            String::new()
+        };
         let entry = Entry::message(Message::Assistant(message));
         self.record(entry, Sync::Soon, out);
+        self.settle(calling.reservation, usage, written, true, out);
         if batch.calls.is_empty() {
-            return self.said_all(stop_reason, out);
+            return self.said_all(stop_reason, &text, out);
         }
+        self.turn.calls = self.turn.calls.saturating_add(batch.begun());
         self.phase = Phase::Answering(batch);
         for result in answers {
             self.record(Entry::CallFinished(result), Sync::Soon, out);
@@ -163,81 +200,20 @@ impl Kernel {
         self.advance(out);
     }
 
-    pub(super) fn may_escalate(&self) -> bool {
-        !self.turn.escalated
-            && self.settings.escalated_output_tokens > self.settings.max_output_tokens
-            && self.settings.max_output_tokens.is_some()
-    }
-
     /// The reply is discarded, and asked for once more with the larger cap.
-    pub(super) fn escalate(
-        &mut self,
-        call: u64,
-        early: &Batch,
-        usage: Usage,
-        out: &mut Vec<Effect>,
-    ) {
+    fn escalate(&mut self, calling: Calling, usage: Usage, written: u64, out: &mut Vec<Effect>) {
         self.turn.escalated = true;
-        out.extend(early.runs().map(|run| Effect::CancelTool { run }));
-        out.push(Effect::Void { call });
+        let runs = calling.early.runs();
+        out.extend(runs.map(|run| Effect::CancelTool { run }));
+        out.push(Effect::Void { call: calling.call });
         self.discard(usage, out);
-        self.record(Entry::Continue(Continue::EscalateOutput), Sync::Soon, out);
-        self.call_model(out);
-    }
-
-    /// A finished message without a tool use.
-    pub(super) fn said_all(&mut self, stop_reason: Option<StopReason>, out: &mut Vec<Effect>) {
-        match stop_reason {
-            Some(StopReason::MaxTokens) => {
-                if self.turn.continuations >= MAX_CONTINUATIONS {
-                    return self.end(TurnEnd::OutputLimit, out);
-                }
-                self.turn.continuations = self.turn.continuations.saturating_add(1);
-                if let Some(limit) = self.spent_turns() {
-                    return self.end(TurnEnd::MaxTurns { limit }, out);
-                }
-                let words = "Your reply was cut by the output limit. Go on exactly where it \
-                             stopped, without repeating or summing up what you have said.";
-                self.say(vec![Content::Text(words.into())], out);
-                self.go_on(Continue::ContinueOutput, out);
-            }
-            Some(StopReason::Refusal) => self.end(TurnEnd::Refused, out),
-            Some(StopReason::ContextWindow) => {
-                let message = "the reply was cut: the conversation fills the model's window".into();
-                self.end(TurnEnd::ContextLimit { message }, out);
-            }
-            Some(
-                StopReason::EndTurn
-                | StopReason::ToolUse
-                | StopReason::StopSequence
-                | StopReason::Pause
-                | StopReason::Other(_),
-            )
-            | None => {
-                if self.queue.is_empty() {
-                    return self.end(TurnEnd::Completed, out);
-                }
-                if let Some(limit) = self.spent_turns() {
-                    return self.end(TurnEnd::MaxTurns { limit }, out);
-                }
-                // What the user asks for now may well be the same again.
-                self.turn.repeats = Repeats::default();
-                let reason = self.say_queued(out).unwrap_or_else(|| {
-                    // Each follow-up is a task of its own.
-                    if let Some(queued) = self.queue.pop_front() {
-                        self.say(queued.content, out);
-                    }
-                    Continue::FollowUp
-                });
-                self.go_on(reason, out);
-            }
-        }
+        self.settle(calling.reservation, usage, written, true, out);
+        self.call_model(Some(Continue::EscalateOutput), out);
     }
 
     pub(super) fn go_on(&mut self, reason: Continue, out: &mut Vec<Effect>) {
-        self.record(Entry::Continue(reason), Sync::Soon, out);
         self.turn.steps = self.turn.steps.saturating_add(1);
-        self.call_model(out);
+        self.call_model(Some(reason), out);
     }
 
     pub(super) fn fail(
@@ -256,11 +232,23 @@ impl Kernel {
         };
         // What ran early was speculation: nobody will ask for its results.
         out.extend(calling.early.runs().map(|run| Effect::CancelTool { run }));
+        self.turn.overloads = if error.kind == ModelErrorKind::Overloaded {
+            self.turn.overloads.saturating_add(1)
+        } else {
+            0
+        };
         let voided = calling.builder.has_shown();
         if voided {
             out.push(Effect::Void { call });
         }
         self.discard(calling.builder.usage(), out);
+        self.settle_broken(calling.reservation, calling.begins, &calling.builder, out);
+        if self.turn.overloads >= OVERLOADS && !self.turn.fell_back {
+            let fallback = self.settings.fallback.as_ref();
+            if let Some(model) = fallback.map(|fallback| fallback.model.clone()) {
+                return self.fall_back(model, out);
+            }
+        }
         self.turn.failures = self.turn.failures.saturating_add(1);
         let attempts = self.turn.failures;
         if attempts == 1 {
@@ -297,6 +285,18 @@ impl Kernel {
                 self.end(end, out);
             }
         }
+    }
+}
+
+impl Kernel {
+    /// The model is overloaded again and again: the other one takes over, with tries of its own.
+    fn fall_back(&mut self, model: String, out: &mut Vec<Effect>) {
+        self.turn.fell_back = true;
+        self.turn.failures = 0;
+        self.turn.overloads = 0;
+        self.turn.escalated = false;
+        self.recount = true;
+        self.call_model(Some(Continue::FallbackModel { model }), out);
     }
 }
 

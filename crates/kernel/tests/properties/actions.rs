@@ -31,6 +31,11 @@ pub(crate) enum Action {
         rule: bool,
     },
     Timer,
+    /// The turn has taken as long as it may.
+    Deadline,
+    /// Who was told that the model is done judges that.
+    Judge(u8),
+    HookStop,
     Interrupt,
     Configure(Knobs),
     /// Something comes that names nothing under way.
@@ -61,6 +66,11 @@ pub(crate) struct Knobs {
     pub(crate) escalation: bool,
     pub(crate) stop_after: u32,
     pub(crate) attempts: u32,
+    pub(crate) stop_hook: bool,
+    pub(crate) deadline: bool,
+    pub(crate) tool_calls: Option<u32>,
+    pub(crate) fallback: bool,
+    pub(crate) form: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -71,6 +81,7 @@ pub(crate) enum Stale {
     Run,
     Answer,
     Timer,
+    Judgement,
     Interrupt,
     Resumed,
     BlankPrompt,
@@ -91,8 +102,11 @@ pub(crate) fn action() -> impl Strategy<Value = Action> {
         10 => (weighted(0.7), any::<bool>())
             .prop_map(|(allow, rule)| Action::Answer { allow, rule }),
         8 => Just(Action::Timer),
+        1 => Just(Action::Deadline),
+        6 => (0..6_u8).prop_map(Action::Judge),
+        1 => Just(Action::HookStop),
         2 => Just(Action::Interrupt),
-        2 => knobs().prop_map(Action::Configure),
+        3 => knobs().prop_map(Action::Configure),
         8 => (stale(), any::<usize>()).prop_map(|(kind, pick)| Action::Stale { kind, pick }),
         1 => Just(Action::Resumed),
         3 => (any::<usize>(), weighted(0.8))
@@ -116,20 +130,36 @@ fn failure() -> impl Strategy<Value = Failure> {
 }
 
 fn knobs() -> impl Strategy<Value = Knobs> {
+    let weighted = prop::bool::weighted;
     (
         0..4_usize,
         prop::option::weighted(0.3, 0..5_u32),
         any::<bool>(),
         2..7_u32,
-        1..4_u32,
+        1..5_u32,
+        (
+            weighted(0.5),
+            weighted(0.3),
+            prop::option::weighted(0.2, 0..6_u32),
+            weighted(0.5),
+            weighted(0.5),
+        ),
     )
         .prop_map(
-            |(max_parallel, max_turns, escalation, stop_after, attempts)| Knobs {
-                max_parallel,
-                max_turns,
-                escalation,
-                stop_after,
-                attempts,
+            |(max_parallel, max_turns, escalation, stop_after, attempts, more)| {
+                let (stop_hook, deadline, tool_calls, fallback, form) = more;
+                Knobs {
+                    max_parallel,
+                    max_turns,
+                    escalation,
+                    stop_after,
+                    attempts,
+                    stop_hook,
+                    deadline,
+                    tool_calls,
+                    fallback,
+                    form,
+                }
             },
         )
 }
@@ -142,6 +172,7 @@ fn stale() -> impl Strategy<Value = Stale> {
         Stale::Run,
         Stale::Answer,
         Stale::Timer,
+        Stale::Judgement,
         Stale::Interrupt,
         Stale::Resumed,
         Stale::BlankPrompt,

@@ -9,6 +9,7 @@ const INFO: ModelInfo = ModelInfo {
     max_output_tokens: 4_096,
     price: None,
     images: true,
+    structured_output: false,
 };
 
 /// The owners of the vendor data that the codecs send back.

@@ -96,6 +96,7 @@ pub(crate) fn entry() -> impl Strategy<Value = Entry> {
         1 => Just(Entry::Discarded { usage: Usage::default() }),
         1 => Just(Entry::Continue(Continue::NextStep)),
         1 => Just(Entry::TurnEnd(TurnEnd::Completed)),
+        1 => (0_usize..5).prop_map(|turn| Entry::Rewound { turn }),
     ]
 }
 

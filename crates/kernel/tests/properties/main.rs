@@ -8,6 +8,7 @@
 )]
 
 mod actions;
+mod bills;
 mod codecs;
 #[path = "../common/mod.rs"]
 mod common;
@@ -57,6 +58,12 @@ proptest! {
         world.bring_to_an_end();
     }
 
+    /// A budget is a ceiling.
+    #[test]
+    fn the_bill_never_passes_the_ceiling(bill in bills::case()) {
+        bills::pay(bill);
+    }
+
     #[test]
     fn any_entries_fold_to_a_history_that_a_provider_accepts(
         entries in prop::collection::vec(journal::entry(), 0..40),
@@ -91,20 +98,26 @@ proptest! {
 }
 
 /// What a story may meet.
-const PLACES: [&str; 36] = [
+const PLACES: [&str; 47] = [
     "Ask",
+    "AskStop",
     "CallModel",
     "CancelAsk",
     "CancelModel",
+    "CancelStop",
     "CancelTimer",
     "CancelTool",
     "Continue ContinueOutput",
     "Continue EscalateOutput",
+    "Continue FallbackModel",
     "Continue FollowUp",
     "Continue NextStep",
+    "Continue PauseTurn",
     "Continue Reminder",
     "Continue Retry",
+    "Continue SchemaRetry",
     "Continue Steered",
+    "Continue StopHookBlocked",
     "EndTurn",
     "Record CallFinished",
     "Record CallStarted",
@@ -119,12 +132,17 @@ const PLACES: [&str; 36] = [
     "StartTimer",
     "TurnEnd Completed",
     "TurnEnd ContextLimit",
+    "TurnEnd Deadline",
+    "TurnEnd HookStopped",
     "TurnEnd Interrupted",
     "TurnEnd LoopDetected",
+    "TurnEnd MaxToolCalls",
     "TurnEnd MaxTurns",
     "TurnEnd ModelError",
     "TurnEnd OutputLimit",
     "TurnEnd Refused",
+    "TurnEnd StopHookPrevented",
+    "TurnEnd StructuredOutputFailed",
     "Void",
     "resumed, not begun",
     "resumed, unknown",

@@ -7,10 +7,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tooloop_kernel::{Answer, Delivery, Entry, Input, Kernel, Settings, Transcript};
+use tooloop_kernel::{
+    Answer, Delivery, Entry, Fallback, Input, Kernel, OutputCheck, OutputForm, OutputWay, Settings,
+    StopJudgement, Transcript,
+};
 use tooloop_model::{
-    BlockStart, Content, Message, ModelError, Request, StopReason, StreamEvent, ToolUse, ToolUseId,
-    Usage,
+    BlockStart, Content, Message, ModelError, RawJson, Request, StopReason, StreamEvent, ToolUse,
+    ToolUseId, Usage,
 };
 
 use crate::actions::{Action, Failure, Knobs, Stale};
@@ -68,12 +71,17 @@ struct Now {
     runs: BTreeMap<u64, ToolUse>,
     asks: BTreeMap<u64, ToolUse>,
     timers: BTreeSet<u64>,
+    deadline: Option<u64>,
+    stop: Option<u64>,
+    /// The model was asked in this turn.
+    asked: bool,
     /// What the user said that has neither been recorded nor given back.
     queued: Vec<(Delivery, String)>,
     newest_call: u64,
     newest_run: u64,
     newest_ask: u64,
     newest_timer: u64,
+    newest_stop: u64,
 }
 
 /// Far above any number that a kernel gives out here.
@@ -147,6 +155,30 @@ impl World {
                     self.tell(Input::TimerFired { timer });
                 }
             }
+            Action::Deadline => {
+                if let Some(timer) = self.now.deadline.take() {
+                    self.tell(Input::TimerFired { timer });
+                    assert!(self.kernel.is_idle());
+                }
+            }
+            Action::Judge(kind) => {
+                if let Some(stop) = self.now.stop.take() {
+                    let reason = "objection".to_owned();
+                    let judgement = match kind {
+                        0 => StopJudgement::Done,
+                        1 => StopJudgement::End { reason },
+                        _ => StopJudgement::GoOn { reason },
+                    };
+                    self.tell(Input::StopJudged { stop, judgement });
+                }
+            }
+            Action::HookStop => {
+                if self.now.in_turn {
+                    let reason = "hook".into();
+                    self.tell(Input::HookStop { reason });
+                    assert!(self.kernel.is_idle());
+                }
+            }
             Action::Interrupt => {
                 if self.now.in_turn {
                     self.tell(Input::Interrupt);
@@ -156,7 +188,7 @@ impl World {
             Action::Configure(knobs) => self.configure(&knobs),
             Action::Stale { kind, pick } => self.stale(kind, pick),
             Action::Resumed => {
-                if self.now.in_turn || self.folded.open_calls().is_empty() {
+                if self.now.in_turn || !self.has_loose_ends() {
                     self.stale(Stale::Resumed, 0);
                 } else {
                     self.resume();
@@ -182,6 +214,8 @@ impl World {
                 }
             } else if !self.now.timers.is_empty() {
                 self.act(Action::Timer);
+            } else if self.now.stop.is_some() {
+                self.act(Action::Judge(0));
             } else if !self.now.asks.is_empty() {
                 self.answer(true, false);
             } else {
@@ -294,6 +328,20 @@ impl World {
         settings.escalated_output_tokens = knobs.escalation.then_some(800);
         settings.stop_after_repeats = knobs.stop_after;
         settings.retry.max_attempts = knobs.attempts;
+        settings.stop_hook = knobs.stop_hook;
+        settings.limits.time = knobs.deadline.then_some(Duration::from_secs(60));
+        settings.limits.tool_calls = knobs.tool_calls;
+        settings.fallback = knobs.fallback.then(|| Fallback {
+            model: "other".into(),
+            max_output_tokens: Some(100),
+            escalated_output_tokens: Some(800),
+            price: None,
+        });
+        settings.output = knobs.form.then(|| OutputForm {
+            check: Arc::new(Even),
+            way: OutputWay::Tool("write".into()),
+            tries: 2,
+        });
         self.tell(Input::Configure(Box::new(settings)));
     }
 
@@ -348,14 +396,22 @@ impl World {
             }
             Stale::Timer => {
                 let timer = number(now.newest_timer);
-                if now.timers.contains(&timer) {
+                if now.timers.contains(&timer) || now.deadline == Some(timer) {
                     return;
                 }
                 Input::TimerFired { timer }
             }
+            Stale::Judgement => {
+                let stop = number(now.newest_stop);
+                if now.stop == Some(stop) {
+                    return;
+                }
+                let judgement = StopJudgement::Done;
+                Input::StopJudged { stop, judgement }
+            }
             Stale::Interrupt if now.in_turn => return,
             Stale::Interrupt => Input::Interrupt,
-            Stale::Resumed if !now.in_turn && !self.folded.open_calls().is_empty() => return,
+            Stale::Resumed if !now.in_turn && self.has_loose_ends() => return,
             Stale::Resumed => Input::Resumed,
             Stale::BlankPrompt => Input::User {
                 content: vec![Content::Text(" \n".into())],
@@ -391,10 +447,17 @@ impl World {
         }
     }
 
+    /// Whether a dead process left something to close.
+    fn has_loose_ends(&self) -> bool {
+        !self.folded.open_calls().is_empty()
+            || (self.folded.newest_end().is_none() && !self.folded.messages().is_empty())
+    }
+
     fn resume(&mut self) {
         let open: Vec<_> = self.folded.open_calls().to_vec();
         self.tell(Input::Resumed);
         assert_eq!(self.folded.open_calls(), []);
+        assert!(!self.has_loose_ends());
         for call in open.iter().filter(|call| call.result.is_none()) {
             let messages = self.folded.messages().last();
             let Some(Message::ToolResults(results)) = messages.map(|last| last.message()) else {
@@ -410,6 +473,20 @@ impl World {
             assert_eq!(words.contains("outcome unknown"), call.started);
             let kind = if call.started { "unknown" } else { "not begun" };
             self.seen.insert(format!("resumed, {kind}"));
+        }
+    }
+}
+
+/// Takes answers of an even length.
+#[derive(Debug)]
+struct Even;
+
+impl OutputCheck for Even {
+    fn check(&self, text: &str) -> Result<RawJson, String> {
+        if text.len().is_multiple_of(2) {
+            Ok(RawJson::parse("0").unwrap())
+        } else {
+            Err("its length is odd".into())
         }
     }
 }

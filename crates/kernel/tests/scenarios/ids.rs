@@ -121,6 +121,7 @@ fn ids_stay_unique_after_a_crash() {
         > crash
         > resumed
           record finished call_2 (error): interrupted, outcome unknown: the harness ended while this call...
+          record end: interrupted, tools
         > user go on
           record user: go on
           call 1 [user, model call_1, results call_1, model call_2, results call_2, user]

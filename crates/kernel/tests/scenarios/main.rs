@@ -12,6 +12,7 @@ mod render;
 mod script;
 
 mod calls;
+mod ceilings;
 mod continues;
 mod ends;
 mod ids;
@@ -21,3 +22,4 @@ mod queues;
 mod replies;
 mod resume;
 mod retries;
+mod ways;

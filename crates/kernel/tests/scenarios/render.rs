@@ -1,6 +1,6 @@
 //! Effects as text, one line each.
 
-use tooloop_kernel::{Continue, During, Effect, Entry, Permission, Sync, TurnEnd};
+use tooloop_kernel::{Budget, Continue, During, Effect, Entry, Permission, Sync, TurnEnd};
 use tooloop_model::{
     AssistantMessage, BlockStart, Content, ContentBlock, Message, Request, StreamEvent, ToolUse,
 };
@@ -59,6 +59,13 @@ fn line(effect: &Effect) -> String {
             reason,
         } => format!("ask {ask} {}: {reason}", self::tool_use(tool_use)),
         Effect::CancelAsk { ask } => format!("cancel ask {ask}"),
+        Effect::AskStop { stop, active } => {
+            format!(
+                "ask whether to stop {stop}{}",
+                if *active { ", again" } else { "" }
+            )
+        }
+        Effect::CancelStop { stop } => format!("cancel stop {stop}"),
         Effect::StartTimer { timer, after } => format!("start timer {timer} of {after:?}"),
         Effect::CancelTimer { timer } => format!("cancel timer {timer}"),
         Effect::EndTurn { end, unsent } => {
@@ -110,7 +117,16 @@ fn entry(entry: &Entry) -> String {
         Entry::Discarded { usage } => {
             format!("paid {} + {}", usage.input_tokens, usage.output_tokens)
         }
-        Entry::Continue(reason) => format!("go on: {}", self::reason(reason)),
+        Entry::Spent { tokens, cost: None } => format!("spent {tokens}"),
+        Entry::Spent {
+            tokens,
+            cost: Some(cost),
+        } => format!("spent {tokens}, {cost}"),
+        Entry::Rewound { turn } => format!("rewound to before turn {turn}"),
+        Entry::Continue(reason) => match reason {
+            Continue::FallbackModel { model } => format!("go on: fallback model {model}"),
+            reason => format!("go on: {}", self::reason(reason)),
+        },
         Entry::TurnEnd(end) => format!("end: {}", self::end(end)),
     }
 }
@@ -138,7 +154,17 @@ fn request(request: &Request) -> String {
         Some(cap) => format!(" cap {cap}"),
         None => String::new(),
     };
-    format!("[{}]{cap}", messages.join(", "))
+    let model = if request.model.is_empty() {
+        String::new()
+    } else {
+        format!("{} ", request.model)
+    };
+    let form = if request.output_schema.is_some() {
+        " in a form"
+    } else {
+        ""
+    };
+    format!("{model}[{}]{cap}{form}", messages.join(", "))
 }
 
 fn assistant(reply: &AssistantMessage) -> String {
@@ -199,6 +225,20 @@ fn end(end: &TurnEnd) -> String {
         },
         TurnEnd::Refused => "refused".into(),
         TurnEnd::LoopDetected { times } => format!("loop detected {times}"),
+        TurnEnd::MaxToolCalls { limit } => format!("max tool calls {limit}"),
+        TurnEnd::Budget(Budget::Tokens { limit, spent, next }) => {
+            format!("budget: {spent} + {next} of {limit} tokens")
+        }
+        TurnEnd::Budget(Budget::Cost { limit, spent, next }) => {
+            format!("budget: {spent} + {next} of {limit}")
+        }
+        TurnEnd::Budget(Budget::UnknownPrice { model }) => format!("budget: price of {model}"),
+        TurnEnd::Deadline { limit_ms } => format!("deadline {limit_ms} ms"),
+        TurnEnd::StructuredOutputFailed { tries, problem } => {
+            format!("structured output failed after {tries}: {problem}")
+        }
+        TurnEnd::HookStopped { reason } => format!("hook stopped: {reason}"),
+        TurnEnd::StopHookPrevented { reason } => format!("stop hook prevented: {reason}"),
     }
 }
 
@@ -210,6 +250,10 @@ fn reason(reason: &Continue) -> &'static str {
         Continue::ContinueOutput => "continue output",
         Continue::Steered => "steered",
         Continue::FollowUp => "follow up",
+        Continue::FallbackModel { .. } => "fallback model",
+        Continue::PauseTurn => "pause turn",
+        Continue::SchemaRetry => "schema retry",
+        Continue::StopHookBlocked => "stop hook blocked",
         Continue::Reminder => "reminder",
     }
 }

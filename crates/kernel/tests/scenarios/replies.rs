@@ -50,23 +50,6 @@ fn the_stop_label_is_not_trusted() {
     );
 }
 
-#[test]
-fn a_pause_without_calls_is_an_end() {
-    check(
-        r#"
-        > user go
-          record user: go
-          call 1 [user]
-        > model 1 text hm
-          show 1 x3
-        > model 1 stop pause
-          record model (Pause): text "hm"
-          record end: completed
-          END completed
-        "#,
-    );
-}
-
 /// C13.
 #[test]
 fn blank_text_everywhere() {

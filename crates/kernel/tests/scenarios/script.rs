@@ -17,7 +17,8 @@
 //! > fail N KIND [at SECONDS] [after SECONDS] [chance NUMBER]
 //! > done RUN TEXT     > failed RUN TEXT     > same RUN FINGERPRINT TEXT
 //! > allow ASK [RULE]  > deny ASK REASON
-//! > timer N    > interrupt    > resumed
+//! > judge STOP done|on REASON|end REASON    > hook REASON
+//! > timer N    > interrupt    > resumed    > rewind TURN
 //! > crash [LOST]                        a new kernel from the journal but for the newest LOST
 //! ```
 //!
@@ -27,9 +28,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tooloop_kernel::{Answer, Delivery, Effect, Entry, Input, Kernel, Settings, Transcript};
+use tooloop_kernel::{
+    Answer, Delivery, Effect, Entry, Fallback, Input, Kernel, OutputCheck, OutputForm, OutputWay,
+    Settings, StopJudgement, Transcript,
+};
 use tooloop_model::{
-    BlockStart, Content, ModelError, ModelErrorKind, StopReason, StreamEvent, ToolUseId, Usage,
+    BlockStart, Content, ModelError, ModelErrorKind, Money, Price, RawJson, StopReason,
+    StreamEvent, ToolUseId, Usage,
 };
 
 use crate::common::ByName;
@@ -55,6 +60,16 @@ pub(crate) fn check(scenario: &str) {
         actual == expected,
         "the scenario went another way:\n<<<\n{actual}\n>>>\nexpected was:\n{expected}"
     );
+}
+
+/// Takes answers of digits.
+#[derive(Debug)]
+struct Digits;
+
+impl OutputCheck for Digits {
+    fn check(&self, text: &str) -> Result<RawJson, String> {
+        RawJson::parse(text).map_err(|_| format!("{text:?} is no number"))
+    }
 }
 
 struct Stage {
@@ -107,10 +122,27 @@ impl Stage {
                 let reason = reason.to_owned();
                 vec![answered(ask, Answer::Deny { reason })]
             }
+            "hook" => vec![Input::HookStop {
+                reason: rest.into(),
+            }],
+            "judge" => {
+                let (stop, rest) = word(rest);
+                let (verb, reason) = word(rest);
+                let reason = reason.to_owned();
+                let judgement = match verb {
+                    "done" => StopJudgement::Done,
+                    "on" => StopJudgement::GoOn { reason },
+                    "end" => StopJudgement::End { reason },
+                    other => panic!("no such judgement: {other}"),
+                };
+                let stop = number(stop);
+                vec![Input::StopJudged { stop, judgement }]
+            }
             "timer" => vec![Input::TimerFired {
                 timer: number(rest),
             }],
             "interrupt" => vec![Input::Interrupt],
+            "rewind" => vec![Input::Rewind { turn: number(rest) }],
             "resumed" => vec![Input::Resumed],
             other => panic!("no such input: {other}"),
         };
@@ -148,6 +180,41 @@ impl Stage {
             "escalated" => settings.escalated_output_tokens = Some(number(value)),
             "attempts" => settings.retry.max_attempts = number(value),
             "stop_after" => settings.stop_after_repeats = number(value),
+            "stop_hook" => settings.stop_hook = true,
+            "time" => settings.limits.time = Some(Duration::from_secs(number(value))),
+            "tool_calls" => settings.limits.tool_calls = Some(number(value)),
+            "tokens" => settings.limits.tokens = Some(number(value)),
+            // In millionths of a dollar.
+            "cost" => settings.limits.cost = Some(Money(number::<u64>(value) * 1000)),
+            // One dollar for a million of them, and five for one written.
+            "price" => {
+                settings.price = Some(Price {
+                    input: 1.0,
+                    output: 5.0,
+                    cache_read: 0.1,
+                    cache_write: 1.0,
+                });
+            }
+            "model" => settings.model = value.into(),
+            "fallback" => {
+                settings.fallback = Some(Fallback {
+                    model: value.into(),
+                    max_output_tokens: Some(77),
+                    escalated_output_tokens: None,
+                    price: settings.price,
+                });
+            }
+            "answer" => {
+                let way = match value {
+                    "native" => OutputWay::Native(RawJson::parse("{}").unwrap()),
+                    tool => OutputWay::Tool(tool.into()),
+                };
+                settings.output = Some(OutputForm {
+                    check: Arc::new(Digits),
+                    way,
+                    tries: 3,
+                });
+            }
             other => panic!("no such setting: {other}"),
         }
         Input::Configure(Box::new(settings))

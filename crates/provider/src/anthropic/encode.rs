@@ -21,6 +21,7 @@ pub(super) const OWN_MEMBERS: &[&str] = &[
     "tool_choice",
     "system",
     "messages",
+    "output_config",
 ];
 
 const CACHE_MARK: &[u8] = br#","cache_control":{"type":"ephemeral"}"#;
@@ -55,6 +56,12 @@ pub(super) fn body(request: &Request, info: &ModelInfo, extra: &str) -> Vec<u8> 
         push_string(&mut out, &request.system);
         out.extend_from_slice(CACHE_MARK);
         out.extend_from_slice(b"}]");
+    }
+    if let Some(schema) = &request.output_schema {
+        push_key(&mut out, "output_config");
+        out.extend_from_slice(br#"{"format":{"type":"json_schema","schema":"#);
+        out.extend_from_slice(schema.get().as_bytes());
+        out.extend_from_slice(b"}}");
     }
     push_key(&mut out, "messages");
     out.push(b'[');

@@ -26,6 +26,7 @@ pub(super) const OWN_MEMBERS: &[&str] = &[
     "tools",
     "tool_choice",
     "messages",
+    "response_format",
 ];
 
 /// The whole body.
@@ -53,6 +54,14 @@ pub(super) fn body(
         out.extend_from_slice(extra.as_bytes());
     }
     tools(&mut out, request);
+    if let Some(schema) = &request.output_schema {
+        push_key(&mut out, "response_format");
+        out.extend_from_slice(
+            br#"{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":"#,
+        );
+        out.extend_from_slice(schema.get().as_bytes());
+        out.extend_from_slice(b"}}");
+    }
     push_key(&mut out, "messages");
     out.push(b'[');
     if !request.system.trim().is_empty() {

@@ -4,8 +4,15 @@ use super::*;
 use crate::settings::key::{find, nearest};
 
 /// A key, a good value in TOML, the same for a variable, and how it is shown.
-const GOOD: [(&str, &str, &str, &str); 29] = [
+const GOOD: [(&str, &str, &str, &str); 31] = [
     ("model", "\"m-1\"", "m-1", "\"m-1\""),
+    ("fallback_model", "'other'", "other", "\"other\""),
+    (
+        "models_file",
+        "'/etc/models.toml'",
+        "/etc/models.toml",
+        "\"/etc/models.toml\"",
+    ),
     (
         "base_url",
         "\"http://localhost:1/v1\"",

@@ -30,6 +30,7 @@ impl World {
                 newer(&mut self.now.newest_call, *call);
                 self.requests.push(Request::clone(request));
                 self.now.call = Some(*call);
+                self.now.asked = true;
                 self.now.begun.clear();
                 self.now.pieces = self.replies[self.next_reply % self.replies.len()].pieces();
                 self.next_reply += 1;
@@ -60,9 +61,22 @@ impl World {
             Effect::StartTimer { timer, .. } => {
                 assert!(self.now.is_quiet());
                 newer(&mut self.now.newest_timer, *timer);
-                self.now.timers.insert(*timer);
+                if self.now.asked {
+                    self.now.timers.insert(*timer);
+                } else {
+                    self.now.deadline = Some(*timer);
+                }
             }
-            Effect::CancelTimer { timer } => assert!(self.now.timers.remove(timer)),
+            Effect::CancelTimer { timer } => {
+                let deadline = self.now.deadline.take_if(|deadline| deadline == timer);
+                assert!(deadline.is_some() || self.now.timers.remove(timer));
+            }
+            Effect::AskStop { stop, .. } => {
+                assert!(self.now.is_quiet());
+                newer(&mut self.now.newest_stop, *stop);
+                self.now.stop = Some(*stop);
+            }
+            Effect::CancelStop { stop } => assert_eq!(self.now.stop.take(), Some(*stop)),
             Effect::EndTurn { end, unsent } => {
                 assert!(next.is_none(), "the end of the turn is not the last effect");
                 assert!(self.now.in_turn && self.now.is_quiet() && self.kernel.is_idle());
@@ -85,7 +99,11 @@ impl World {
                     assert_eq!(queued.len(), 0);
                 }
                 self.now.in_turn = false;
-                self.now.interrupted = matches!(end, TurnEnd::Interrupted { .. });
+                let broken_off = ["Interrupted", "HookStopped", "Deadline"];
+                let told = format!("{end:?}");
+                self.now.interrupted = broken_off.iter().any(|end| told.starts_with(end));
+                self.now.asked = false;
+                assert_eq!(self.now.deadline, None, "the deadline outlives its turn");
             }
         }
     }
@@ -127,6 +145,8 @@ impl World {
             Entry::Retry { .. }
             | Entry::Discarded { .. }
             | Entry::Continue(_)
+            | Entry::Spent { .. }
+            | Entry::Rewound { .. }
             | Entry::TurnEnd(_) => {}
         }
         self.journal.push(entry.clone());
@@ -142,7 +162,14 @@ impl World {
         let [Content::Text(text)] = content else {
             panic!("{content:?}");
         };
-        if text.starts_with("Reminder: ") || text.starts_with("Your reply was cut") {
+        let own = [
+            "Reminder: ",
+            "Your ",
+            "You have not ",
+            "Go on.",
+            "objection",
+        ];
+        if own.iter().any(|own| text.starts_with(own)) {
             return;
         }
         let queued = &mut self.now.queued;
@@ -230,6 +257,7 @@ impl Now {
             && self.runs.is_empty()
             && self.asks.is_empty()
             && self.timers.is_empty()
+            && self.stop.is_none()
     }
 }
 
@@ -258,6 +286,8 @@ impl Record {
             | Entry::Retry { .. }
             | Entry::Discarded { .. }
             | Entry::Continue(_)
+            | Entry::Spent { .. }
+            | Entry::Rewound { .. }
             | Entry::TurnEnd(_) => {}
         }
     }
@@ -275,7 +305,7 @@ fn kind(effect: &Effect) -> String {
     };
     match effect {
         Effect::Record { entry, .. } => match entry {
-            Entry::Continue(reason) => format!("Continue {reason:?}"),
+            Entry::Continue(reason) => format!("Continue {}", name(format!("{reason:?}"))),
             Entry::TurnEnd(end) => format!("TurnEnd {}", name(format!("{end:?}"))),
             other => format!("Record {}", name(format!("{other:?}"))),
         },

@@ -1,0 +1,191 @@
+//! What may be spent, and what was: a ceiling, not a report.
+//!
+//! Before each request the most that it can come to is reserved; what it did come to is settled
+//! after it. What is reserved counts as spent for everybody else who shares the ledger, so that
+//! the sum never passes a limit, however many spend at once.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tooloop_model::{Money, Price, Usage};
+
+use crate::Budget;
+
+/// A reply shorter than this many tokens is of no use: rather than ask for one, the turn ends.
+const LEAST_OUTPUT: u64 = 16;
+
+/// What a session may use up. `None` is no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// The most tool calls that run in a turn.
+    pub tool_calls: Option<u32>,
+    /// The longest that a turn may take.
+    pub time: Option<Duration>,
+    /// The most tokens, sent and written, of all requests of the session, those before a resume
+    /// included.
+    pub tokens: Option<u64>,
+    /// The most money, likewise. A model whose price is not known is not asked then.
+    pub cost: Option<Money>,
+}
+
+impl Limits {
+    pub(crate) const fn spending(&self) -> bool {
+        self.tokens.is_some() || self.cost.is_some()
+    }
+}
+
+/// What was spent, shared by all who spend it: clones are the same ledger.
+#[derive(Debug, Clone, Default)]
+pub struct Ledger(Arc<Mutex<Books>>);
+
+#[derive(Debug, Default)]
+struct Books {
+    spent: Amount,
+    reserved: Amount,
+}
+
+/// So much.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Amount {
+    pub(crate) tokens: u64,
+    pub(crate) cost: Money,
+}
+
+impl Amount {
+    const fn plus(self, other: Self) -> Self {
+        Self {
+            tokens: self.tokens.saturating_add(other.tokens),
+            cost: self.cost.saturating_add(other.cost),
+        }
+    }
+
+    const fn minus(self, other: Self) -> Self {
+        Self {
+            tokens: self.tokens.saturating_sub(other.tokens),
+            cost: self.cost.saturating_sub(other.cost),
+        }
+    }
+}
+
+/// What a request is about to use, at most.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Worst<'a> {
+    pub(crate) model: &'a str,
+    pub(crate) price: Option<Price>,
+    pub(crate) input: u64,
+    /// The output cap; `None` if the provider has the word.
+    pub(crate) cap: Option<u64>,
+}
+
+/// What is set aside for a request. Given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    ledger: Ledger,
+    amount: Amount,
+    pub(crate) input: u64,
+    /// The output cap with which the request keeps to it.
+    pub(crate) cap: Option<u64>,
+    /// Whether that is less than was wanted.
+    pub(crate) shrunk: bool,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let mut books = self.ledger.books();
+        books.reserved = books.reserved.minus(self.amount);
+    }
+}
+
+impl Ledger {
+    /// The tokens and the money that were spent.
+    #[must_use]
+    pub fn spent(&self) -> (u64, Money) {
+        let spent = self.books().spent;
+        (spent.tokens, spent.cost)
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn charge(&self, amount: Amount) {
+        let mut books = self.books();
+        books.spent = books.spent.plus(amount);
+    }
+
+    /// Sets aside what the request can come to, its output cap made smaller if need be.
+    pub(crate) fn reserve(
+        &self,
+        limits: &Limits,
+        worst: Worst<'_>,
+    ) -> Result<Reservation, Box<Budget>> {
+        let mut books = self.books();
+        let taken = books.spent.plus(books.reserved);
+        let Worst { price, input, .. } = worst;
+        let least = worst.cap.unwrap_or(u64::MAX).min(LEAST_OUTPUT);
+        let mut cap = worst.cap;
+        if let Some(limit) = limits.tokens {
+            let left = limit.saturating_sub(taken.tokens);
+            let next = input.saturating_add(least);
+            if next > left {
+                let spent = taken.tokens;
+                return Err(Box::new(Budget::Tokens { limit, spent, next }));
+            }
+            let fits = left.saturating_sub(input);
+            cap = Some(cap.map_or(fits, |cap| cap.min(fits)));
+        }
+        if let Some(limit) = limits.cost {
+            let Some(price) = price else {
+                let model = worst.model.to_owned();
+                return Err(Box::new(Budget::UnknownPrice { model }));
+            };
+            let left = limit.saturating_sub(taken.cost);
+            let next = most(&price, input, least);
+            if next > left {
+                let spent = taken.cost;
+                return Err(Box::new(Budget::Cost { limit, spent, next }));
+            }
+            // What rounding up may add is left out of it.
+            let for_output = left
+                .saturating_sub(price.dearest_input(input))
+                .saturating_sub(Money(1));
+            if let Some(fits) = price.output_for(for_output) {
+                let fits = fits.max(least);
+                cap = Some(cap.map_or(fits, |cap| cap.min(fits)));
+            }
+        }
+        let output = cap.unwrap_or(0);
+        let amount = Amount {
+            tokens: input.saturating_add(output),
+            cost: price.map_or(Money(0), |price| most(&price, input, output)),
+        };
+        books.reserved = books.reserved.plus(amount);
+        drop(books);
+        Ok(Reservation {
+            ledger: self.clone(),
+            amount,
+            input,
+            cap,
+            shrunk: cap < worst.cap || (worst.cap.is_none() && cap.is_some()),
+        })
+    }
+
+    /// Gives the reservation back and books what the request came to.
+    pub(crate) fn settle(&self, mut reservation: Reservation, amount: Amount) {
+        let mut books = self.books();
+        books.spent = books.spent.plus(amount);
+        // In one go: nobody else sees neither of the two.
+        books.reserved = books
+            .reserved
+            .minus(std::mem::take(&mut reservation.amount));
+    }
+}
+
+/// The most that so many tokens can cost.
+fn most(price: &Price, input: u64, output: u64) -> Money {
+    let output = price.cost(Usage {
+        output_tokens: output,
+        ..Usage::default()
+    });
+    price.dearest_input(input).saturating_add(output)
+}

@@ -1,0 +1,153 @@
+//! The machine's side that faces the ledger: what may be asked, and what it came to.
+
+use tooloop_model::{MessageBuilder, Price, Usage};
+
+use super::Kernel;
+use crate::ledger::{Amount, Reservation, Worst};
+use crate::{Budget, Effect, Entry, Fallback, Sync, estimate};
+
+/// Who is asked.
+pub(super) struct Asked<'a> {
+    pub(super) model: &'a str,
+    pub(super) price: Option<Price>,
+    default_cap: Option<u64>,
+    escalated_cap: Option<u64>,
+}
+
+impl Kernel {
+    /// Who is asked at present.
+    pub(super) fn asked(&self) -> Asked<'_> {
+        match (&self.settings.fallback, self.turn.fell_back) {
+            (Some(fallback), true) => {
+                let Fallback {
+                    model,
+                    max_output_tokens,
+                    escalated_output_tokens,
+                    price,
+                } = fallback;
+                Asked {
+                    model,
+                    price: *price,
+                    default_cap: *max_output_tokens,
+                    escalated_cap: *escalated_output_tokens,
+                }
+            }
+            (None, _) | (_, false) => Asked {
+                model: &self.settings.model,
+                price: self.settings.price,
+                default_cap: self.settings.max_output_tokens,
+                escalated_cap: self.settings.escalated_output_tokens,
+            },
+        }
+    }
+
+    /// Whether there is a larger cap to try.
+    pub(super) fn may_escalate(&self) -> bool {
+        let asked = self.asked();
+        !self.turn.escalated
+            && asked.default_cap.is_some()
+            && asked.escalated_cap > asked.default_cap
+    }
+
+    /// Sets aside what the next request can come to.
+    pub(super) fn reserve(&self) -> Result<Reservation, Box<Budget>> {
+        let asked = self.asked();
+        let cap = if self.turn.escalated {
+            asked.escalated_cap
+        } else {
+            asked.default_cap
+        };
+        let limits = &self.settings.limits;
+        let input = if limits.spending() {
+            self.most_input()
+        } else {
+            0
+        };
+        let worst = Worst {
+            model: asked.model,
+            price: asked.price,
+            input,
+            cap,
+        };
+        self.ledger.reserve(limits, worst)
+    }
+
+    /// The most tokens that the next request can send.
+    fn most_input(&self) -> u64 {
+        let messages = self.transcript.messages();
+        let fixed = || estimate::fixed(&self.settings.system, &self.settings.tools);
+        let rest = |from: usize| estimate::most(messages.get(from..).unwrap_or_default());
+        match self.transcript.counted() {
+            // Another model counts in another way.
+            Some((tokens, counted)) if !self.recount => {
+                // The count is that of a request with these very definitions, or of one before the
+                // resume with others.
+                let anew = if self.counted { 0 } else { fixed() };
+                tokens.saturating_add(anew).saturating_add(rest(counted))
+            }
+            Some(_) | None => fixed().saturating_add(rest(0)),
+        }
+    }
+
+    /// Books what a request came to. `whole` tells that its reply came to its end, so that what the
+    /// provider says it used is all.
+    pub(super) fn settle(
+        &mut self,
+        reservation: Reservation,
+        usage: Usage,
+        written: u64,
+        whole: bool,
+        out: &mut Vec<Effect>,
+    ) {
+        let input = match usage.input_tokens {
+            0 => reservation.input,
+            told => told,
+        };
+        let output = match usage.output_tokens {
+            told if whole && told > 0 => told,
+            told => told.max(reservation.cap.map_or(written, |cap| cap.min(written))),
+        };
+        if usage.input_tokens > 0 {
+            self.counted = true;
+            self.recount = false;
+        }
+        let price = self.asked().price;
+        let limited = self.settings.limits.spending();
+        let cost = price.map(|price| {
+            if usage.input_tokens == 0 {
+                let output = price.cost(Usage {
+                    output_tokens: output,
+                    ..Usage::default()
+                });
+                return price.dearest_input(input).saturating_add(output);
+            }
+            price.cost(Usage {
+                output_tokens: output,
+                ..usage
+            })
+        });
+        let amount = Amount {
+            tokens: input.saturating_add(output),
+            cost: cost.unwrap_or_default(),
+        };
+        self.ledger.settle(reservation, amount);
+        if amount != Amount::default() && (limited || cost.is_some()) {
+            let tokens = amount.tokens;
+            self.record(Entry::Spent { tokens, cost }, Sync::Soon, out);
+        }
+    }
+
+    /// Books a request whose reply did not come to its end: what had come of it counts.
+    pub(super) fn settle_broken(
+        &mut self,
+        reservation: Reservation,
+        begins: bool,
+        builder: &MessageBuilder,
+        out: &mut Vec<Effect>,
+    ) {
+        let written = u64::try_from(builder.written()).unwrap_or(u64::MAX);
+        if begins {
+            self.settle(reservation, builder.usage(), written, false, out);
+        }
+    }
+}

@@ -244,7 +244,7 @@ fn time(text: &str) -> Result<Duration, String> {
         let millis = match unit {
             "ms" => 1,
             "s" => 1_000,
-            "" if rest.is_empty() => 1_000,
+            "" if rest.is_empty() && sum.is_zero() => 1_000,
             "m" => 60_000,
             "h" => 3_600_000,
             _ => return Err(wrong()),

@@ -168,6 +168,7 @@ async fn play(play: Play<'_>) -> Result<Status, Failure> {
             resumed: false,
             warnings: Vec::new(),
             limits: tooloop::Limits::default(),
+            verbose: false,
         })
         .await;
     }

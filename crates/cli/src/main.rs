@@ -190,6 +190,7 @@ async fn headless_run(args: RunArgs, workspace: &std::path::Path) -> Result<Stat
         resumed: setup.open.is_resumed(),
         warnings,
         limits: setup.limits,
+        verbose: args.verbose,
     })
     .await
 }

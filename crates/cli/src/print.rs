@@ -11,6 +11,7 @@ use tooloop::{Content, Denial, Event, Events, Limits, Session, SessionError, Tur
 use crate::args::OutputFormat;
 use crate::exit::{self, Failure, Status};
 use crate::input::Line;
+use crate::interactive::took;
 use crate::output::Output;
 use crate::records::{Init, Records};
 use crate::signals::Signals;
@@ -28,6 +29,7 @@ pub(crate) struct Print {
     pub(crate) resumed: bool,
     pub(crate) warnings: Vec<String>,
     pub(crate) limits: Limits,
+    pub(crate) verbose: bool,
 }
 
 /// Where prompts come from.
@@ -106,6 +108,11 @@ pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
                 "ended with this run while it was running: {title}"
             ));
         }
+    }
+    if print.verbose
+        && let Outcome::Untold(Ok(report)) = &last.outcome
+    {
+        complain(took(report).trim_start());
     }
     last.tell(&output, print.format, status).await;
     match output.finish() {

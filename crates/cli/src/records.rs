@@ -125,7 +125,7 @@ impl Records {
             Entry::Continue(reason) => {
                 let mut body = json!({ "subtype": "continue", "reason": reason.name() });
                 if let Continue::FallbackModel { model } = reason {
-                    body["model"] = json!(model);
+                    set(&mut body, "model", model.clone());
                 }
                 self.record("system", body)
             }
@@ -226,6 +226,7 @@ impl Records {
                 .iter()
                 .map(|(model, used)| (model.clone(), usage(*used)))
                 .collect::<Map<_, _>>(),
+            "cache_hit_percent": report.usage.cache_hit_percent(),
             "permission_denials": report.denials.iter().map(denial).collect::<Vec<_>>(),
         });
         if done {

@@ -61,7 +61,7 @@ enum Phase {
     /// No turn is under way.
     Idle,
     /// The model writes.
-    Calling(Calling),
+    Calling(Box<Calling>),
     /// A failed call is to be tried again.
     Waiting { timer: u64 },
     /// The message is complete; its calls are being answered.

@@ -69,9 +69,35 @@ impl Usage {
         }
     }
 
+    /// The part of the prompt that the provider had in its cache, in percent; `None` if there was no
+    /// prompt.
+    #[must_use]
+    pub fn cache_hit_percent(&self) -> Option<u64> {
+        let hits = u128::from(self.cache_read_tokens.min(self.input_tokens)) * 100;
+        let percent = hits.checked_div(self.input_tokens.into())?;
+        u64::try_from(percent).ok()
+    }
+
     /// Whether nothing was counted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hits_are_a_part_of_the_prompt() {
+        let usage = |input_tokens, cache_read_tokens| Usage {
+            input_tokens,
+            cache_read_tokens,
+            ..Usage::default()
+        };
+        assert_eq!(usage(0, 0).cache_hit_percent(), None);
+        assert_eq!(usage(1000, 999).cache_hit_percent(), Some(99));
+        assert_eq!(usage(u64::MAX, u64::MAX).cache_hit_percent(), Some(100));
     }
 }

@@ -301,7 +301,7 @@ mod tests {
         let answer = schema
             .answer_in(" {\"name\": \"Ada\", \"age\": 36}\n")
             .unwrap();
-        assert_eq!(answer.get(), r#"{"age":36,"name":"Ada"}"#);
+        assert_eq!(answer.to_value()["age"], 36);
         let fenced = "Here it is:\n```json\n{\"name\": \"Ada\"}\n```\n";
         assert!(schema.answer_in(fenced).is_ok());
         let problem = schema.answer_in(r#"{"name": 7, "age": -1}"#).unwrap_err();

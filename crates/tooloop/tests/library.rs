@@ -15,9 +15,10 @@ use tokio::sync::{Notify, mpsc};
 use tooloop::journal::{Catalog, Flush, MemoryStore, SessionId, Store, StoreError};
 use tooloop::provider::{Reply as ModelReply, ScriptedProvider};
 use tooloop::{
-    Access, Agent, AgentBuilder, Approval, Approver, BlockStart, During, Entry, Event, Message,
-    ModelError, ModelErrorKind, Question, Reply, RetryPolicy, SessionError, StreamEvent, Tool,
-    ToolContext, ToolError, ToolOutput, ToolUseId, TurnEnd, Work,
+    Access, Agent, AgentBuilder, Approval, Approver, BlockStart, Budget, During, Entry, Event,
+    Ledger, Limits, Message, ModelError, ModelErrorKind, Money, Question, Reply, RetryPolicy,
+    SessionError, StopHook, StopJudgement, StopReason, Stopping, StreamEvent, Tool, ToolContext,
+    ToolError, ToolOutput, ToolUseId, TurnEnd, Usage, Work,
 };
 
 #[derive(Deserialize, JsonSchema)]
@@ -643,4 +644,127 @@ async fn a_conversation_is_taken_back_and_resumes_as_it_was_then() {
     assert_eq!(said.len(), 3);
     assert_eq!(said[1], "first");
     assert!(said[2].contains("three"), "{said:?}");
+}
+
+/// Objects as long as it is told to, and keeps what it was told.
+#[derive(Debug, Default)]
+struct Objector {
+    told: std::sync::Mutex<Vec<Stopping>>,
+}
+
+impl StopHook for Objector {
+    fn judge(&self, stop: Stopping) -> BoxFuture<'static, StopJudgement> {
+        let mut told = self.told.lock().unwrap();
+        told.push(stop);
+        let reason = "and the tests?".to_owned();
+        let judgement = match told.len() {
+            1 | 2 => StopJudgement::GoOn { reason },
+            _ => StopJudgement::End { reason },
+        };
+        async { judgement }.boxed()
+    }
+}
+
+#[tokio::test]
+async fn a_stop_hook_has_a_say() {
+    let (builder, provider) = agent(ScriptedProvider::new().say("one").say("two").say("three"));
+    let hook = Arc::new(Objector::default());
+    let agent = builder.stop_hook(Arc::clone(&hook) as _).build().unwrap();
+    let session = agent.session().unwrap();
+    let report = session.prompt("go").await.unwrap();
+    let reason = "and the tests?".to_owned();
+    assert_eq!(report.end, TurnEnd::StopHookPrevented { reason });
+    assert_eq!(report.text, "three");
+    let told: Vec<_> = hook.told.lock().unwrap().clone();
+    let told: Vec<_> = told
+        .iter()
+        .map(|stop| (stop.text.as_str(), stop.stop_hook_active))
+        .collect();
+    assert_eq!(told, [("one", false), ("two", true), ("three", true)]);
+    let last = format!("{:?}", provider.requests().last().unwrap().messages);
+    assert_eq!(last.matches("and the tests?").count(), 2);
+    session.close().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_hook_that_says_nothing_is_not_waited_for() {
+    #[derive(Debug)]
+    struct Silent;
+    impl StopHook for Silent {
+        fn judge(&self, _: Stopping) -> BoxFuture<'static, StopJudgement> {
+            std::future::pending().boxed()
+        }
+    }
+    let (builder, _) = agent(ScriptedProvider::new().say("one"));
+    let agent = builder.stop_hook(Arc::new(Silent)).build().unwrap();
+    let session = agent.session().unwrap();
+    let mut events = session.events();
+    let report = session.prompt("go").await.unwrap();
+    assert_eq!(report.end, TurnEnd::Completed);
+    let mut warned = false;
+    while let Some(event) = events.try_next() {
+        warned |= matches!(event, Event::Warning(words) if words.contains("stop hook"));
+    }
+    assert!(warned);
+    session.close().await.unwrap();
+}
+
+/// Two sessions, one ledger: what one has spent the other has not.
+#[tokio::test]
+async fn sessions_share_a_ledger() {
+    let usage = Usage {
+        input_tokens: 400,
+        output_tokens: 50,
+        ..Usage::default()
+    };
+    let replies = (0..2).fold(ScriptedProvider::new(), |provider, _| {
+        provider.then(ModelReply::Events(
+            [
+                StreamEvent::MessageStart {
+                    id: None,
+                    model: None,
+                },
+                StreamEvent::BlockStart {
+                    index: 0,
+                    block: BlockStart::Text,
+                },
+                StreamEvent::TextDelta {
+                    index: 0,
+                    text: "ok".into(),
+                },
+                StreamEvent::BlockStop { index: 0 },
+                StreamEvent::Usage(usage),
+                StreamEvent::MessageStop {
+                    stop_reason: StopReason::EndTurn,
+                },
+            ]
+            .map(Ok)
+            .to_vec(),
+        ))
+    });
+    let (builder, provider) = agent(replies);
+    let ledger = Ledger::default();
+    let limits = Limits {
+        tokens: Some(900),
+        ..Limits::default()
+    };
+    let agent = builder
+        .limits(limits)
+        .output_tokens(100, None)
+        .ledger(ledger.clone())
+        .build()
+        .unwrap();
+    let (one, other) = (agent.session().unwrap(), agent.session().unwrap());
+    assert_eq!(one.prompt("go").await.unwrap().end, TurnEnd::Completed);
+    assert_eq!(other.prompt("go").await.unwrap().end, TurnEnd::Completed);
+    assert_eq!(ledger.spent(), (900, Money(0)));
+    for session in [one, other] {
+        let end = session.prompt("more").await.unwrap().end;
+        assert!(matches!(
+            end,
+            TurnEnd::Budget(Budget::Tokens { spent: 900, .. })
+        ));
+        session.close().await.unwrap();
+    }
+    assert_eq!(provider.requests().len(), 2);
 }

@@ -23,6 +23,8 @@ mod turn;
 mod view;
 mod words;
 
+pub(crate) use words::took;
+
 use std::io::{self, IsTerminal as _};
 use std::path::Path;
 use std::sync::Arc;

@@ -98,7 +98,10 @@ fn steps(steps: u32) -> String {
 pub(crate) fn tokens(usage: Usage) -> String {
     let cached = match usage.cache_read_tokens {
         0 => String::new(),
-        cached => format!(" ({} from cache)", text::count(cached)),
+        _ => {
+            let percent = usage.cache_hit_percent().unwrap_or_default();
+            format!(" ({percent} % from cache)")
+        }
     };
     format!(
         "{} in{cached}, {} out",
@@ -201,7 +204,7 @@ mod tests {
         assert_eq!(end(&TurnEnd::Completed), None);
         assert_eq!(
             took(&report(TurnEnd::Completed, Some(0.0123))),
-            "  3 steps · 12.3k in (10.0k from cache), 678 out · $0.0123 · 12 s"
+            "  3 steps · 12.3k in (81 % from cache), 678 out · $0.0123 · 12 s"
         );
         assert!(!took(&report(TurnEnd::Completed, None)).contains('$'));
     }
@@ -252,14 +255,13 @@ mod tests {
         spent.add(&report(TurnEnd::Completed, Some(0.5)));
         assert_eq!(
             shown(&spent.lines(None)),
-            ["  this run: 1 turn, 3 steps, 12.3k in (10.0k from cache), 678 out, $0.5000"]
+            ["  this run: 1 turn, 3 steps, 12.3k in (81 % from cache), 678 out, $0.5000"]
         );
         spent.add(&report(TurnEnd::Completed, None));
         let lines = shown(&spent.lines(Some(Usage::default())));
         assert!(
-            lines[0].ends_with(
-                "2 turns, 6 steps, 24.6k in (20.0k from cache), 1.3k out, price unknown"
-            )
+            lines[0]
+                .ends_with("2 turns, 6 steps, 24.6k in (81 % from cache), 1.3k out, price unknown")
         );
         assert_eq!(lines.len(), 2);
     }

@@ -227,6 +227,40 @@ both! {
         assert_eq!(server.requests().len(), 0);
     }
 
+    /// The provider says that it is too long: one request, and an end with words.
+    fn a_conversation_that_does_not_fit_ends(api) {
+        let reply = api.error(400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum");
+        let (scratch, server) = (Scratch::new(), ModelServer::start([reply]));
+        let done = run(&scratch, &server, api, &[]);
+        let words = done.failed(1, "context_limit");
+        assert!(words.contains("prompt is too long"), "{words}");
+        assert_eq!(server.requests().len(), 1);
+    }
+
+    /// The default cap cut the reply: it is thrown away and asked for once with the model's own.
+    fn a_cut_reply_is_asked_for_with_a_larger_cap(api) {
+        let model = match api {
+            Api::Messages => "anthropic/claude-sonnet-5-5",
+            Api::Chat => "openai/gpt-5.6",
+        };
+        let cut = match api {
+            Api::Messages => anthropic::open()
+                .then(anthropic::text(0, "half"))
+                .then(anthropic::end("max_tokens")),
+            Api::Chat => openai_chat::content("half")
+                .then(openai_chat::finish("length"))
+                .then(openai_chat::done()),
+        };
+        let server = ModelServer::start([cut, api.say("whole")]);
+        let scratch = Scratch::new();
+        let done = run(&scratch, &server, api, &["--model", model]);
+        assert_eq!(done.answer(), "whole");
+        assert_eq!(reasons(&done), ["escalate_output"]);
+        let requests = server.requests();
+        assert_eq!(requests[0].body["messages"], requests[1].body["messages"]);
+        assert!(api.cap(&requests[1].body) > api.cap(&requests[0].body));
+    }
+
     fn the_time_of_the_run_is_over_while_it_waits(api) {
         let (scratch, server) = (Scratch::new(), ModelServer::start([api.say("ok")]));
         let running = tooloop(&scratch, &server, api)
@@ -293,4 +327,26 @@ fn a_paused_reply_goes_on() {
     let (role, _) = said(&server.requests()[1]).pop().unwrap();
     assert_eq!(role, "user");
     server.assert_clean();
+}
+
+/// What a provider had in its cache is told.
+#[test]
+fn the_part_from_the_cache_is_told() {
+    let reply = || {
+        anthropic::open_with(Usage {
+            input: 100,
+            cache_read: Some(900),
+            ..Usage::default()
+        })
+        .then(anthropic::text(0, "ok"))
+        .then(anthropic::end("end_turn"))
+    };
+    let server = ModelServer::start([reply(), reply()]);
+    let scratch = Scratch::new();
+    let done = run(&scratch, &server, Api::Messages, &[]);
+    assert_eq!(done.result()["cache_hit_percent"], 90);
+    let verbose = asking(&scratch, &server, Api::Messages).args(["-v", "go"]);
+    let finished = crate::support::end(&verbose.start());
+    let told = finished.stderr.text();
+    assert!(told.contains("1.0k in (90 % from cache)"), "{told}");
 }

@@ -69,14 +69,14 @@ impl Kernel {
                 max_output_tokens: reservation.cap,
             }),
         });
-        self.phase = Phase::Calling(Calling {
+        self.phase = Phase::Calling(Box::new(Calling {
             call,
             builder: MessageBuilder::new(),
             reservation,
             begins: false,
             begun: Vec::new(),
             early: Batch::default(),
-        });
+        }));
     }
 
     pub(super) fn grow(&mut self, call: u64, mut event: StreamEvent, out: &mut Vec<Effect>) {
@@ -165,9 +165,10 @@ impl Kernel {
     }
 
     pub(super) fn message_complete(&mut self, out: &mut Vec<Effect>) {
-        let Phase::Calling(mut calling) = std::mem::replace(&mut self.phase, Phase::Idle) else {
+        let Phase::Calling(calling) = std::mem::replace(&mut self.phase, Phase::Idle) else {
             return;
         };
+        let mut calling = *calling;
         let written = u64::try_from(calling.builder.written()).unwrap_or(u64::MAX);
         let Ok(message) = std::mem::take(&mut calling.builder).finish() else {
             return;
@@ -230,6 +231,7 @@ impl Kernel {
         let Phase::Calling(calling) = std::mem::replace(&mut self.phase, Phase::Idle) else {
             return;
         };
+        let calling = *calling;
         // What ran early was speculation: nobody will ask for its results.
         out.extend(calling.early.runs().map(|run| Effect::CancelTool { run }));
         self.turn.overloads = if error.kind == ModelErrorKind::Overloaded {

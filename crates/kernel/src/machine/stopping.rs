@@ -206,6 +206,7 @@ impl Kernel {
             Phase::Waiting { timer } => out.push(Effect::CancelTimer { timer }),
             Phase::Stopping { stop } => out.push(Effect::CancelStop { stop }),
             Phase::Calling(calling) => {
+                let calling = *calling;
                 out.push(Effect::CancelModel { call: calling.call });
                 out.extend(calling.early.runs().map(|run| Effect::CancelTool { run }));
                 self.settle_broken(calling.reservation, calling.begins, &calling.builder, out);

@@ -34,6 +34,7 @@ fn what_would_widen_is_not_applied_and_said() {
         ("api", "api = \"openai\""),
         ("key_variable", "key_variable = \"HOME\""),
         ("extra_ca_file", "extra_ca_file = \"ca.pem\""),
+        ("models_file", "models_file = \"m.toml\""),
         ("reasoning_echo", "reasoning_echo = \"never\""),
         ("allowed_tools", "allowed_tools = [\"Bash\"]"),
         ("private_hosts", "private_hosts = [\"localhost\"]"),

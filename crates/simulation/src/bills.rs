@@ -3,16 +3,20 @@
 //! The world has a tokenizer of its own: whatever the harness reckons with must not be less.
 
 use tooloop_model::{
-    BlockStart, Content, HistoryMessage, Message, Price, Request, StreamEvent, Usage,
+    BlockStart, Content, ContentBlock, HistoryMessage, Message, Price, Request, StreamEvent, Usage,
 };
 
 use crate::law::Law;
 use crate::world::{Served, World};
 
-/// What tokens of this model cost: some models are cheap.
+/// Some models are cheap.
+fn is_cheap(model: &str) -> bool {
+    model.ends_with(['1', '3', '5', '7', '9', 'k'])
+}
+
+/// What tokens of this model cost.
 pub(crate) fn price(model: &str) -> Price {
-    let cheap = model.ends_with(['1', '3', '5', '7', '9', 'k']);
-    let times = if cheap { 0.5 } else { 1.0 };
+    let times = if is_cheap(model) { 0.5 } else { 1.0 };
     Price {
         input: 3.0 * times,
         output: 15.0 * times,
@@ -22,7 +26,7 @@ pub(crate) fn price(model: &str) -> Price {
 }
 
 /// What the system prompt and the tools come to.
-const FIXED: u64 = 40;
+const FIXED: u64 = 62;
 
 /// What is to be paid: tokens, and billionths of a dollar.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -51,9 +55,9 @@ impl Bill {
     }
 }
 
-/// How many tokens the model has written with this.
-pub(crate) const fn tokens(event: &StreamEvent) -> u64 {
-    match event {
+/// How many tokens the model has written with this. Each model counts in its own way.
+pub(crate) fn tokens(model: &str, event: &StreamEvent) -> u64 {
+    let pieces = match event {
         StreamEvent::TextDelta { .. }
         | StreamEvent::ThinkingDelta { .. }
         | StreamEvent::InputDelta { .. }
@@ -67,21 +71,26 @@ pub(crate) const fn tokens(event: &StreamEvent) -> u64 {
         | StreamEvent::BlockStop { .. }
         | StreamEvent::Usage(_)
         | StreamEvent::MessageStop { .. } => 0,
-    }
+    };
+    weight(model) * pieces
+}
+
+fn weight(model: &str) -> u64 {
+    2 - u64::from(is_cheap(model))
 }
 
 /// How many tokens the model reads.
 pub(crate) fn input(request: &Request) -> u64 {
     let messages = request.messages.iter();
     let messages = messages.map(|message| one(message));
-    FIXED + messages.sum::<u64>()
+    weight(&request.model) * (FIXED + messages.sum::<u64>())
 }
 
 fn one(message: &HistoryMessage) -> u64 {
     match message.message() {
         Message::User(content) => texts(content),
         // No more than it took to write it.
-        Message::Assistant(reply) => reply.content.len() as u64,
+        Message::Assistant(reply) => reply.content.iter().map(block).sum(),
         Message::ToolResults(results) => {
             let results = results.iter().map(|result| texts(&result.content));
             results.sum::<u64>()
@@ -89,12 +98,22 @@ fn one(message: &HistoryMessage) -> u64 {
     }
 }
 
+fn block(block: &ContentBlock) -> u64 {
+    match block {
+        ContentBlock::Text { text, .. } => text.len() as u64 / 5,
+        ContentBlock::ToolUse(tool_use) => 1 + u64::from(tool_use.input.json().len() > 4),
+        ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking(_) => 0,
+        ContentBlock::Vendor(_) => 1,
+    }
+}
+
 fn texts(content: &[Content]) -> u64 {
     let texts = content.iter().map(|part| match part {
-        Content::Text(text) => text.len() as u64 / 3,
+        Content::Text(text) => text.len() as u64 / 2,
         Content::Image(_) | Content::Document(_) => 0,
     });
-    1 + texts.sum::<u64>()
+    // What stands round a message, near to the most that the harness reckons with.
+    15 + texts.sum::<u64>()
 }
 
 impl Served {
@@ -120,8 +139,9 @@ impl World {
         let mut worst = Bill::of(&request.model, input, cap.unwrap_or(0), dear);
         worst.add(self.life.billed);
         worst.add(self.life.spent_before);
+        let foreign = self.life.foreign_count;
         if let Some(limit) = limits.tokens {
-            let holds = cap.is_some() && worst.tokens <= limit;
+            let holds = foreign || cap.is_some() && worst.tokens <= limit;
             self.see("request below a ceiling");
             self.require(Law::Ceiling, holds, || {
                 format!(
@@ -132,7 +152,7 @@ impl World {
         }
         if let Some(limit) = limits.cost {
             let priced = self.script.knobs.priced;
-            let holds = priced && cap.is_some() && worst.cost <= limit;
+            let holds = foreign || priced && cap.is_some() && worst.cost <= limit;
             self.see("request below a ceiling");
             self.require(Law::Ceiling, holds, || {
                 format!(
@@ -159,7 +179,7 @@ impl World {
     pub(crate) fn is_booked(&mut self) {
         let knobs = &self.script.knobs;
         let limited = knobs.limits.tokens.is_some() || knobs.limits.cost.is_some();
-        if !limited {
+        if !limited || self.life.foreign_past {
             return;
         }
         let mut billed = self.life.billed;

@@ -41,8 +41,13 @@ fn persist(random: &mut Random, replies: &mut Vec<Reply>) {
         return;
     };
     let fault = fault_end(random);
+    let overloaded = End::Refused(Fault {
+        kind: ModelErrorKind::Overloaded,
+        retry_after: None,
+    });
     let end = random.weighted(&[
-        (70, None),
+        (62, None),
+        (8, Some(overloaded)),
         (10, Some(End::Stop(StopReason::ToolUse))),
         (7, Some(End::Stop(StopReason::MaxTokens))),
         (7, Some(fault)),

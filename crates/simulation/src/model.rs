@@ -72,6 +72,7 @@ impl Provider for SimulatedModel {
             }
             let (input, dear) = listener.shared.lock().sent();
             let sent = Sent {
+                model: request.model,
                 call,
                 input,
                 dear,
@@ -108,8 +109,8 @@ async fn pause(millis: u64) {
 }
 
 /// What a call was sent.
-#[derive(Clone, Copy)]
 struct Sent {
+    model: String,
     call: u64,
     input: u64,
     dear: bool,
@@ -124,7 +125,7 @@ fn play(listener: Listener, sent: Sent, reply: &Reply) -> ModelStream {
         gap: u64,
     }
     let state = State {
-        pieces: pieces(sent, reply),
+        pieces: pieces(&sent, reply),
         gap: reply.gap,
         listener,
     };
@@ -219,7 +220,7 @@ impl World {
             return;
         };
         served.begins = true;
-        served.seen += tokens(event);
+        served.seen += tokens(&served.model, event);
         match event {
             StreamEvent::TextDelta { text, .. } => {
                 served.text.push_str(text);
@@ -292,7 +293,7 @@ fn served_nonsense(world: &mut World) {
     }
 }
 
-fn pieces(sent: Sent, reply: &Reply) -> VecDeque<Piece> {
+fn pieces(sent: &Sent, reply: &Reply) -> VecDeque<Piece> {
     let told = |output_tokens| {
         Piece::Event(StreamEvent::Usage(Usage {
             input_tokens: sent.input,
@@ -313,7 +314,7 @@ fn pieces(sent: Sent, reply: &Reply) -> VecDeque<Piece> {
     let mut written = 0;
     let cap = sent.cap.unwrap_or(u64::MAX);
     for event in events {
-        let more = tokens(&event);
+        let more = tokens(&sent.model, &event);
         if written + more > cap {
             // As a provider does it.
             pieces.extend(reply.usage.map(|_| told(written)));

@@ -269,6 +269,7 @@ impl World {
                     tool_use.name == crate::tools::name(served.tool)
                         && tool_use.input == tooloop_model::ToolInput::parse(&served.input)
                 });
+        let model = served.model.clone();
         let (text, usage, stop) = (served.text.clone(), served.usage, served.stop.clone());
         if reply.stop_reason.is_some() {
             self.require(Law::OnceOnly, stopped, || {
@@ -293,6 +294,10 @@ impl World {
             self.require(Law::OnceOnly, calls == 0, || {
                 "a message that was interrupted has calls".into()
             });
+        }
+        if usage.input_tokens > 0 {
+            self.life.foreign_count = false;
+            self.others_counted |= model != "model";
         }
         self.require(Law::Truth, reply.usage == usage, || {
             format!("the reply used {usage:?}, on record is {:?}", reply.usage)

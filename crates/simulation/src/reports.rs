@@ -24,6 +24,8 @@ impl World {
             self.folded.apply(entry);
         }
         self.record.of_the_dead();
+        self.life.foreign_count = self.others_counted;
+        self.life.foreign_past = self.others_counted;
         self.life.paid = self.folded.usage();
         self.life.spent_before = Bill {
             tokens: self.folded.spent_tokens(),

@@ -138,6 +138,7 @@ impl User {
     }
 
     async fn wake(&mut self) {
+        self.shared.lock().see("wake");
         let session = Arc::clone(&self.session);
         let turn = Box::pin(async move { session.wake().await });
         self.begin(turn, None).await;

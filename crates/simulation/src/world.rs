@@ -68,6 +68,8 @@ pub(crate) struct World {
     /// Makes texts tellable apart.
     pub(crate) newest: u64,
     pub(crate) life: Life,
+    /// Other models than the first have counted.
+    pub(crate) others_counted: bool,
     /// What the death before this life lost.
     pub(crate) lost: Option<Loss>,
     /// The time when this life began.
@@ -142,6 +144,10 @@ pub(crate) struct Life {
     pub(crate) spent: Bill,
     /// What was on record when it began.
     pub(crate) spent_before: Bill,
+    /// What the past comes to may have been counted for another model: a journal does not tell.
+    pub(crate) foreign_count: bool,
+    /// That was so when this life began.
+    pub(crate) foreign_past: bool,
     /// Overloads in a row.
     pub(crate) overloads: u32,
     /// What a hook said against the end of a turn and is not on record.
@@ -249,6 +255,7 @@ impl World {
             effects: BTreeMap::new(),
             newest: 0,
             life: Life::default(),
+            others_counted: false,
             lost: None,
             base: Duration::ZERO,
             began: None,

@@ -65,11 +65,63 @@ pub(crate) enum SessionsCommand {
     },
     /// Show what was said and done in a session
     Show {
-        /// The session's id, or its beginning
+        /// The session's id, its beginning, or a file
+        #[arg(value_name = "ID|FILE")]
         session: String,
         /// The records as they stand in the journal
         #[arg(long)]
         json: bool,
+        /// The folder
+        #[arg(short = 'C', long = "cd", value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
+    /// Check a session's journal and name every fault; exit status 0 if there is none, 42 if there are
+    Verify {
+        /// The session's id, its beginning, or a file
+        #[arg(value_name = "ID|FILE")]
+        session: String,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+        /// The folder
+        #[arg(short = 'C', long = "cd", value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
+    /// Rewrite a damaged journal with all that can be rescued; the original is kept beside it
+    Repair {
+        /// The session's id, its beginning, or a file
+        #[arg(value_name = "ID|FILE")]
+        session: String,
+        /// The folder
+        #[arg(short = 'C', long = "cd", value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
+    /// Write a session down for people (md, html) or programs (json)
+    Export {
+        /// The session's id, its beginning, or a file
+        #[arg(value_name = "ID|FILE")]
+        session: String,
+        /// In which form
+        #[arg(long, value_enum, default_value_t)]
+        format: ExportFormat,
+        /// A new file to write to, instead of standard output
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// The folder
+        #[arg(short = 'C', long = "cd", value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
+    /// Remove sessions for good, with their outputs and what was kept of files
+    Rm {
+        /// The sessions' ids, their beginnings, or files
+        #[arg(value_name = "ID|FILE", required_unless_present = "older_than")]
+        sessions: Vec<String>,
+        /// All sessions of the folder that were not written to for so many days
+        #[arg(long, value_name = "DAYS", conflicts_with = "sessions")]
+        older_than: Option<u32>,
+        /// Ask nobody
+        #[arg(short, long)]
+        yes: bool,
         /// The folder
         #[arg(short = 'C', long = "cd", value_name = "DIR")]
         directory: Option<PathBuf>,
@@ -213,6 +265,17 @@ pub(crate) enum InputFormat {
     Text,
     /// One JSON message a line
     StreamJson,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// Markdown
+    #[default]
+    Md,
+    /// One page without scripts
+    Html,
+    /// The journal as one JSON document
+    Json,
 }
 
 /// An amount of dollars.

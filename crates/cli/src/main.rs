@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use crate::args::{Cli, Command, InputFormat, OutputFormat, RunArgs, SessionsCommand};
+use crate::args::{Cli, Command, InputFormat, OutputFormat, RunArgs};
 use crate::exit::{Failure, Status};
 use crate::print::{Print, Prompts, complain};
 use crate::records::Records;
@@ -87,27 +87,7 @@ fn dispatch(cli: Cli) -> Result<Status, Failure> {
         Some(Command::Demo(args)) => block_on(demo::demo(args)),
         Some(Command::Hello(args)) => block_on(demo::hello(args)),
         Some(Command::Config(args)) => config(&args),
-        Some(Command::Sessions(command)) => {
-            let root = sessions::root(&setup::environment);
-            match command {
-                SessionsCommand::List {
-                    limit,
-                    json,
-                    directory,
-                } => {
-                    let workspace = setup::workspace(directory.as_deref())?;
-                    sessions::list(&sessions::catalog(root, &workspace)?, limit, json)
-                }
-                SessionsCommand::Show {
-                    session,
-                    json,
-                    directory,
-                } => {
-                    let workspace = setup::workspace(directory.as_deref())?;
-                    sessions::show(&sessions::catalog(root, &workspace)?, &session, json)
-                }
-            }
-        }
+        Some(Command::Sessions(command)) => sessions::run(command),
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use tooloop_kernel::Entry;
 use tooloop_model::{Content, Message};
 
-use crate::jsonl::read_header;
+use crate::header::read_header;
 use crate::{Header, Record, SessionId, StoreError};
 
 /// The journals of one project: one folder, one file a session. Nothing is read until it is asked
@@ -163,6 +163,18 @@ impl Catalog {
         (summaries, all, errors)
     }
 
+    /// The journals of this project that were not written to since then, the oldest first.
+    #[must_use]
+    pub fn older_than(&self, time: SystemTime) -> Vec<PathBuf> {
+        let mut files: Vec<_> = self
+            .files()
+            .filter_map(|path| Some((fs::metadata(&path).ok()?.modified().ok()?, path)))
+            .filter(|(modified, _)| *modified < time)
+            .collect();
+        files.sort();
+        files.into_iter().map(|(_, path)| path).collect()
+    }
+
     fn files(&self) -> impl Iterator<Item = PathBuf> {
         fs::read_dir(&self.folder)
             .into_iter()
@@ -238,7 +250,7 @@ fn first_words(content: &[Content]) -> String {
 
 /// A folder name for a workspace that a person recognises and that no other workspace has: the end
 /// of the path, and a hash (FNV-1a, 64 bits) of the whole.
-fn project_name(workspace: &Path) -> String {
+pub(crate) fn project_name(workspace: &Path) -> String {
     let bytes = workspace.as_os_str().as_encoded_bytes();
     let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

@@ -50,6 +50,22 @@ pub enum StoreError {
         /// What is wrong.
         reason: String,
     },
+    /// An entry is longer than a line may be.
+    #[error("an entry of {bytes} bytes is not recorded in the session file {path}: a line has at most {}", crate::MAX_LINE, path = path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// The length of its line.
+        bytes: usize,
+    },
+    /// A repair would leave a file that is not whole. The original is untouched.
+    #[error("the session file {path} cannot be repaired: what would be written still has a fault: {fault}", path = path.display())]
+    NotRepaired {
+        /// The file.
+        path: PathBuf,
+        /// The fault.
+        fault: String,
+    },
     /// An earlier write failed, so that nothing more may be done on this record.
     #[error("the session file {path} could not be written before; nothing more is recorded", path = path.display())]
     Failed {

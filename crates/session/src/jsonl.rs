@@ -1,16 +1,19 @@
 //! The store that writes files.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tooloop_kernel::Entry;
+use tooloop_kernel::{Entry, Transcript};
 
+use crate::read::Warnings;
+use crate::reader::{Reading, Tail};
 use crate::record::{now, record_id};
-use crate::{FORMAT_VERSION, Flush, Header, Record, SessionId, Store, StoreError, lock};
+use crate::repair::rewrite;
+use crate::{Flush, Header, Line, MAX_LINE, SessionId, Store, StoreError, lock};
 
 /// A journal file that is open for writing, under its lock.
 #[derive(Debug)]
@@ -36,7 +39,7 @@ enum State {
 struct Planned {
     header: Header,
     /// What a forked session begins with.
-    records: Vec<Record>,
+    past: Vec<Line>,
 }
 
 /// What a flush needs, shared with the threads that flush.
@@ -54,6 +57,8 @@ pub struct Opened {
     pub store: JsonlStore,
     /// The first line.
     pub header: Header,
+    /// What the entries come to.
+    pub transcript: Transcript,
     /// What was wrong with the file and what was done about it, for a person.
     pub warnings: Vec<String>,
 }
@@ -65,56 +70,58 @@ impl JsonlStore {
         Self::planned(path, header, Vec::new())
     }
 
-    /// A new session that begins with the records of another one.
+    /// A new session that begins with the past of another one, as [`crate::read_past`] tells it.
     #[must_use]
-    pub fn fork(path: PathBuf, header: Header, records: Vec<Record>) -> Self {
-        Self::planned(path, header, records)
+    pub fn fork(
+        path: PathBuf,
+        header: Header,
+        past: impl IntoIterator<Item = impl Into<Line>>,
+    ) -> Self {
+        Self::planned(path, header, past.into_iter().map(Into::into).collect())
     }
 
-    fn planned(path: PathBuf, header: Header, records: Vec<Record>) -> Self {
-        let newest = records.last();
+    fn planned(path: PathBuf, header: Header, past: Vec<Line>) -> Self {
+        let newest = past.last();
         Self {
             path,
             session: header.session,
-            seq: newest.map_or(0, |record| record.seq),
-            newest: newest.map(|record| record.id.clone()),
-            state: State::Planned(Box::new(Planned { header, records })),
+            seq: newest.map_or(0, Line::seq),
+            newest: newest.map(|line| line.id().to_owned()),
+            state: State::Planned(Box::new(Planned { header, past })),
             durable: Arc::default(),
         }
     }
 
-    /// Opens a session to go on with it. `take` is given each record, oldest first. A last line
-    /// that a death left half is cut off; other lines that cannot be read are left as they are,
-    /// and passed over with a warning.
+    /// Opens a session to go on with it. A last line that a death left half is cut off; other
+    /// damage is left as it is and read as far as it can be, with a warning for each.
     ///
     /// # Errors
     /// If the file cannot be read, is locked by another process, or is no journal of this version.
-    pub fn open(path: &Path, take: impl FnMut(Record)) -> Result<Opened, StoreError> {
-        let mut file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .open(path)
-            .map_err(StoreError::io("open", path))?;
-        if !lock::take(&file).map_err(StoreError::io("lock", path))? {
-            return Err(StoreError::Locked {
-                session: stem(path),
-                holder: lock::holder(&file),
-            });
+    pub fn open(path: &Path) -> Result<Opened, StoreError> {
+        Self::open_as(Reading::of(path))
+    }
+
+    fn open_as(reading: Reading<'_>) -> Result<Opened, StoreError> {
+        let path = reading.path;
+        let mut file = lock::open(path)?;
+        let mut warnings = Warnings::of(path);
+        let mut read = |file: &File| {
+            reading.run(BufReader::new(file), &mut |_| Ok(()), &mut |fault| {
+                warnings.hear(&fault);
+            })
+        };
+        let mut ending = read(&file)?;
+        if ending.is_migrated {
+            // What is appended is of the newest version, and so is what it is appended to.
+            rewrite(reading, &file, |_| {})?;
+            file = lock::open(path)?;
+            ending = read(&file)?;
         }
-        let mut scan = Scan::run(path, BufReader::new(&file), take)?;
-        match scan.tail {
-            Tail::Whole => {}
-            Tail::NoLineEnd => file
-                .write_all(b"\n")
-                .map_err(StoreError::io("write to", path))?,
-            Tail::Torn { from, bytes } => {
-                file.set_len(from).map_err(StoreError::io("cut", path))?;
-                file.seek(SeekFrom::End(0))
-                    .map_err(StoreError::io("read", path))?;
-                scan.warnings.push(format!(
-                    "{}: the last line was not written to its end and is cut off ({bytes} bytes)",
-                    path.display()
-                ));
+        if let Tail::Open { keep, needs_end } = ending.tail {
+            file.set_len(keep).map_err(StoreError::io("cut", path))?;
+            if needs_end {
+                file.write_all(b"\n")
+                    .map_err(StoreError::io("write to", path))?;
             }
         }
         let file = Arc::new(file);
@@ -125,14 +132,15 @@ impl JsonlStore {
         Ok(Opened {
             store: Self {
                 path: path.to_owned(),
-                session: scan.header.session,
+                session: ending.header.session,
                 state: State::Open(file),
-                seq: scan.seq,
-                newest: scan.newest,
+                seq: ending.seq,
+                newest: ending.newest,
                 durable: Arc::new(durable),
             },
-            header: scan.header,
-            warnings: scan.warnings,
+            header: ending.header,
+            transcript: ending.transcript,
+            warnings: warnings.tell(),
         })
     }
 
@@ -146,15 +154,15 @@ impl JsonlStore {
         let mut lines = Vec::with_capacity(256);
         if let State::Planned(planned) = &self.state {
             push_line(&mut lines, &planned.header, &self.path)?;
-            for record in &planned.records {
-                push_line(&mut lines, record, &self.path)?;
+            for line in &planned.past {
+                push_line(&mut lines, line, &self.path)?;
             }
         }
         let mut seq = self.seq;
         let mut newest = self.newest.clone();
         for entry in entries {
             seq = seq.saturating_add(1);
-            let line = Line {
+            let line = NewLine {
                 seq,
                 id: record_id(),
                 parent: newest.as_deref(),
@@ -198,7 +206,7 @@ impl JsonlStore {
 }
 
 #[derive(serde::Serialize)]
-struct Line<'a> {
+struct NewLine<'a> {
     seq: u64,
     id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -243,14 +251,22 @@ impl Store for JsonlStore {
     }
 }
 
-fn push_line(
+pub(crate) fn push_line(
     lines: &mut Vec<u8>,
     value: &impl serde::Serialize,
     path: &Path,
 ) -> Result<(), StoreError> {
+    let before = lines.len();
     serde_json::to_writer(&mut *lines, value)
         .map_err(|error| StoreError::io("write to", path)(error.into()))?;
     lines.push(b'\n');
+    let bytes = lines.len().saturating_sub(before);
+    if bytes > MAX_LINE {
+        return Err(StoreError::TooLong {
+            path: path.to_owned(),
+            bytes,
+        });
+    }
     Ok(())
 }
 
@@ -306,124 +322,63 @@ fn name(unnamed: &Path, path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Reads a journal without its lock and without changing it, as `sessions show` does.
-///
-/// # Errors
-/// If the file cannot be read or is no journal of this version.
-pub fn read_records(
-    path: &Path,
-    take: impl FnMut(Record),
-) -> Result<(Header, Vec<String>), StoreError> {
-    let file = File::open(path).map_err(StoreError::io("open", path))?;
-    let scan = Scan::run(path, BufReader::new(file), take)?;
-    Ok((scan.header, scan.warnings))
-}
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tooloop_model::Message;
 
-pub(crate) fn read_header(path: &Path) -> Result<(Header, BufReader<File>), StoreError> {
-    let file = File::open(path).map_err(StoreError::io("open", path))?;
-    let mut reader = BufReader::new(file);
-    let mut line = Vec::new();
-    // A header is a few hundred bytes; what is far longer is something else.
-    reader
-        .by_ref()
-        .take(64 << 10)
-        .read_until(b'\n', &mut line)
-        .map_err(StoreError::io("read", path))?;
-    Ok((parse_header(path, &line)?, reader))
-}
+    use super::*;
 
-fn parse_header(path: &Path, line: &[u8]) -> Result<Header, StoreError> {
-    let wrong = |reason: String| StoreError::Format {
-        path: path.to_owned(),
-        line: 1,
-        reason,
-    };
-    let header: Header = serde_json::from_slice(line)
-        .map_err(|error| wrong(format!("this is not the header of a session: {error}")))?;
-    if header.tooloop_session > FORMAT_VERSION {
-        return Err(wrong(format!(
-            "the session was written by a newer version (format {}, this version knows {FORMAT_VERSION})",
-            header.tooloop_session
-        )));
+    /// Says that version 2 calls the first member of a user message something else.
+    fn rename(line: Value) -> Value {
+        let text = line.to_string().replace("\"spoken\":", "\"text\":");
+        serde_json::from_str(&text).unwrap()
     }
-    Ok(header)
-}
 
-fn stem(path: &Path) -> String {
-    path.file_stem()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned()
-}
-
-/// What reading a file through comes to.
-struct Scan {
-    header: Header,
-    warnings: Vec<String>,
-    seq: u64,
-    newest: Option<String>,
-    tail: Tail,
-}
-
-enum Tail {
-    Whole,
-    /// The last line is complete but for its end.
-    NoLineEnd,
-    Torn {
-        from: u64,
-        bytes: usize,
-    },
-}
-
-impl Scan {
-    fn run(
-        path: &Path,
-        mut reader: impl BufRead,
-        mut take: impl FnMut(Record),
-    ) -> Result<Self, StoreError> {
-        let mut line = Vec::new();
-        let mut next = |line: &mut Vec<u8>| -> Result<usize, StoreError> {
-            line.clear();
-            reader
-                .read_until(b'\n', line)
-                .map_err(StoreError::io("read", path))
+    #[test]
+    fn an_older_file_is_rewritten_before_it_is_gone_on_with() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root
+            .path()
+            .join("0190163d-8694-739b-aea5-966c26f8ad91.jsonl");
+        let record = json!({
+            "seq": 1, "id": "0123456789abcdef", "time": "2026-01-01T00:00:00Z",
+            "entry": {"message": {"user": [{"spoken": "hello"}]}},
+        });
+        let header = Header::new(
+            "0190163d-8694-739b-aea5-966c26f8ad91".parse().unwrap(),
+            "/w".into(),
+        );
+        let header = serde_json::to_string(&header).unwrap();
+        let old = format!("{header}\n{record}\n");
+        fs::write(&path, &old).unwrap();
+        let reading = Reading {
+            steps: &[rename],
+            ..Reading::of(&path)
         };
-        let mut at = next(&mut line)? as u64;
-        let mut scan = Self {
-            header: parse_header(path, &line)?,
-            warnings: Vec::new(),
-            seq: 0,
-            newest: None,
-            tail: if line.ends_with(b"\n") {
-                Tail::Whole
-            } else {
-                Tail::NoLineEnd
-            },
-        };
-        for number in 2_usize.. {
-            let bytes = next(&mut line)?;
-            if bytes == 0 {
-                break;
-            }
-            let ended = line.ends_with(b"\n");
-            match serde_json::from_slice::<Record>(&line) {
-                Ok(record) => {
-                    scan.seq = scan.seq.max(record.seq);
-                    scan.newest = Some(record.id.clone());
-                    take(record);
-                    if !ended {
-                        scan.tail = Tail::NoLineEnd;
-                    }
-                }
-                Err(_) if line.trim_ascii().is_empty() && ended => {}
-                Err(_) if !ended => scan.tail = Tail::Torn { from: at, bytes },
-                Err(error) => scan.warnings.push(format!(
-                    "{}, line {number}: this record cannot be read and is passed over: {error}",
-                    path.display()
-                )),
-            }
-            at = at.saturating_add(bytes as u64);
-        }
-        Ok(scan)
+        let hello = Message::user("hello");
+        let mut opened = JsonlStore::open_as(reading).unwrap();
+        assert_eq!(opened.warnings, [""; 0]);
+        assert_eq!(opened.transcript.messages()[0].message(), &hello);
+        let next = Entry::message(Message::user("next"));
+        opened.store.append(&[next]).unwrap();
+        drop(opened);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("{\"tooloop_session\":2,"), "{text}");
+        assert!(!text.contains("spoken"), "{text}");
+        assert_eq!(text.lines().count(), 3);
+        let kept: Vec<_> = fs::read_dir(root.path())
+            .unwrap()
+            .map(|file| file.unwrap().path())
+            .filter(|kept| *kept != path)
+            .collect();
+        assert_eq!(kept.len(), 1);
+        assert!(kept[0].to_string_lossy().contains(".jsonl.older-"));
+        assert_eq!(fs::read_to_string(&kept[0]).unwrap(), old);
+        // And that is what the first version, which knows none newer, will not read.
+        let error = JsonlStore::open(&path).unwrap_err().to_string();
+        assert!(error.contains("format is 2"), "{error}");
+        let again = JsonlStore::open_as(reading).unwrap();
+        assert_eq!(again.transcript.messages().len(), 2);
     }
 }

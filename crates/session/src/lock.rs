@@ -3,11 +3,40 @@
 //! The lock is the kernel's, on the session file itself, so that it ends with the process that
 //! holds it, by whatever death, and leaves no file behind.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
+
+use crate::StoreError;
+
+/// Opens a journal for writing, under its lock.
+pub(crate) fn open(path: &Path) -> Result<File, StoreError> {
+    // Where a repair has just put another file in its place, that one is meant.
+    for _ in 0..3 {
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .open(path)
+            .map_err(StoreError::io("open", path))?;
+        if !take(&file).map_err(StoreError::io("lock", path))? {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            return Err(StoreError::Locked {
+                session: name.into_owned(),
+                holder: holder(&file),
+            });
+        }
+        let own = file.metadata().map_err(StoreError::io("look at", path))?;
+        let named = std::fs::metadata(path).map_err(StoreError::io("look at", path))?;
+        if (own.dev(), own.ino()) == (named.dev(), named.ino()) {
+            return Ok(file);
+        }
+    }
+    let changing = io::Error::other("other files are put in its place again and again");
+    Err(StoreError::io("open", path)(changing))
+}
 
 /// Takes the lock.
 pub(crate) fn take(file: &File) -> io::Result<bool> {

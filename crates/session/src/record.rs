@@ -1,11 +1,14 @@
 //! The lines of a journal.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use jiff::Timestamp;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use tooloop_kernel::Entry;
 use uuid::Uuid;
 
@@ -93,6 +96,72 @@ pub struct Record {
     pub time: Timestamp,
     /// The entry.
     pub entry: Entry,
+}
+
+/// A record whose entry is of a kind that this version does not know: a newer one has written it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct UnknownRecord {
+    /// Its place in the file, from 1.
+    pub seq: u64,
+    /// Its name, unique in the file.
+    pub id: String,
+    /// The record that it follows; `None` for the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// When it was written.
+    pub time: Timestamp,
+    /// The entry, as it was written.
+    pub entry: Box<RawValue>,
+}
+
+impl UnknownRecord {
+    /// The kind of the entry: the name of its one member, or the only word that it is.
+    #[must_use]
+    pub fn kind(&self) -> Option<String> {
+        let text = self.entry.get();
+        if let Ok(word) = serde_json::from_str::<String>(text) {
+            return Some(word);
+        }
+        let members = serde_json::from_str::<BTreeMap<String, IgnoredAny>>(text).ok()?;
+        let only = members.len() == 1;
+        members.into_keys().next().filter(|_| only)
+    }
+}
+
+/// Every line but the first, as this version understands it.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub enum Line {
+    /// A record.
+    Record(Record),
+    /// A record whose entry is not understood.
+    Unknown(UnknownRecord),
+}
+
+impl From<Record> for Line {
+    fn from(record: Record) -> Self {
+        Self::Record(record)
+    }
+}
+
+impl Line {
+    /// Its place in the file.
+    #[must_use]
+    pub const fn seq(&self) -> u64 {
+        match self {
+            Self::Record(record) => record.seq,
+            Self::Unknown(record) => record.seq,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Record(record) => &record.id,
+            Self::Unknown(record) => &record.id,
+        }
+    }
 }
 
 pub(crate) fn record_id() -> String {

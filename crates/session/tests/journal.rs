@@ -1,5 +1,9 @@
 //! Journals on a real file system.
-#![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may fail where it stands"
+)]
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::PermissionsExt;
@@ -10,8 +14,9 @@ use tooloop_model::{
     AssistantMessage, ContentBlock, JsonObject, Message, ToolInput, ToolResult, ToolUse,
 };
 use tooloop_session::{
-    Catalog, ForkedFrom, Header, JsonlStore, MemoryStore, Record, SessionId, Store, StoreError,
-    conformance, inherited_outputs, outputs_beside, read_records,
+    Catalog, ForkedFrom, Header, JsonlStore, Line, MemoryStore, Record, SessionId, Store,
+    StoreError, conformance, inherited_outputs, outputs_beside, read_lines, read_past,
+    read_records,
 };
 
 fn entries() -> Vec<Entry> {
@@ -47,7 +52,14 @@ fn write(catalog: &Catalog, entries: &[Entry]) -> JsonlStore {
 
 fn open(path: &Path) -> (JsonlStore, Vec<Entry>, Vec<String>) {
     let mut entries = Vec::new();
-    let opened = JsonlStore::open(path, |record| entries.push(record.entry)).unwrap();
+    let read = read_lines(path, |line| match line {
+        Line::Record(record) => entries.push(record.entry),
+        Line::Unknown(record) => panic!("{record:?}"),
+    })
+    .unwrap();
+    let opened = JsonlStore::open(path).unwrap();
+    assert_eq!(opened.warnings, read.warnings);
+    assert_eq!(opened.transcript, read.transcript);
     (opened.store, entries, opened.warnings)
 }
 
@@ -146,7 +158,7 @@ fn one_writer_a_session() {
     let root = tempfile::tempdir().unwrap();
     let store = write(&Catalog::new(root.path(), Path::new("/w")), &entries());
     let path = store.path().to_owned();
-    let error = JsonlStore::open(&path, |_| ()).unwrap_err();
+    let error = JsonlStore::open(&path).unwrap_err();
     let words = error.to_string();
     assert!(matches!(error, StoreError::Locked { .. }), "{words}");
     assert!(
@@ -164,15 +176,17 @@ fn a_fork_has_the_past_and_a_future_of_its_own() {
     let root = tempfile::tempdir().unwrap();
     let catalog = Catalog::new(root.path(), Path::new("/w"));
     let parent = write(&catalog, &entries());
-    let mut records = Vec::new();
-    let (header, _) = read_records(parent.path(), |record| records.push(record)).unwrap();
+    let mut lines = Vec::new();
+    let header = read_past(parent.path(), |line| lines.push(line))
+        .unwrap()
+        .header;
     let session = SessionId::generate();
     let mut forked = Header::new(session, header.workspace.clone());
     forked.forked_from = Some(tooloop_session::ForkedFrom {
         session: header.session,
-        record: records.last().map(|record| record.id.clone()),
+        record: lines.last().map(|line| line.id().to_owned()),
     });
-    let mut fork = JsonlStore::fork(catalog.path(session), forked, records);
+    let mut fork = JsonlStore::fork(catalog.path(session), forked, lines);
     fork.append(&[Entry::message(Message::user("another way"))])
         .unwrap();
     let path = fork.path().to_owned();
@@ -213,7 +227,7 @@ fn a_newer_format_and_a_foreign_file_are_refused_with_words() {
         ("", "not the header"),
     ] {
         fs::write(&path, text).unwrap();
-        let error = JsonlStore::open(&path, |_| ()).unwrap_err().to_string();
+        let error = JsonlStore::open(&path).unwrap_err().to_string();
         assert!(error.contains(words) && error.contains("line 1"), "{error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
     }

@@ -10,7 +10,7 @@ use tooloop_policy::{Policy, Rule};
 use tooloop_provider::Provider;
 use tooloop_session::{
     Catalog, ForkedFrom, Header, JsonlStore, MemoryStore, SessionId, Store, inherited_outputs,
-    outputs_beside, read_records,
+    outputs_beside, read_past,
 };
 use tooloop_tool::{DynTool, Registry, Scope, Tool, tool};
 
@@ -347,11 +347,10 @@ impl Agent {
     /// # Errors
     /// If the journal cannot be read or another process writes to it.
     pub fn resume(&self, path: &Path) -> Result<Session, SessionError> {
-        let mut transcript = Transcript::default();
-        let opened = JsonlStore::open(path, |record| transcript.apply(&record.entry))?;
+        let opened = JsonlStore::open(path)?;
         let outputs = Some((outputs_beside(path), Keep::WithTheJournal));
         let past = Past {
-            transcript,
+            transcript: opened.transcript,
             warnings: opened.warnings,
             outputs: inherited_outputs(path, &opened.header),
             resumed: true,
@@ -365,12 +364,9 @@ impl Agent {
     /// # Errors
     /// If the journal cannot be read.
     pub fn fork(&self, path: &Path, id: SessionId) -> Result<Session, SessionError> {
-        let mut transcript = Transcript::default();
-        let mut records = Vec::new();
-        let (parent, warnings) = read_records(path, |record| {
-            transcript.apply(&record.entry);
-            records.push(record);
-        })?;
+        let mut lines = Vec::new();
+        let read = read_past(path, |line| lines.push(line))?;
+        let parent = read.header;
         let mut past_outputs = vec![outputs_beside(path)];
         past_outputs.extend(inherited_outputs(path, &parent));
         let store: Box<dyn Store> = match &self.0.catalog {
@@ -379,16 +375,16 @@ impl Agent {
                 let header = Header {
                     forked_from: Some(ForkedFrom {
                         session: parent.session,
-                        record: records.last().map(|record| record.id.clone()),
+                        record: lines.last().map(|line| line.id().to_owned()),
                     }),
                     ..Header::new(id, self.0.workspace.clone())
                 };
-                Box::new(JsonlStore::fork(catalog.path(id), header, records))
+                Box::new(JsonlStore::fork(catalog.path(id), header, lines))
             }
         };
         let past = Past {
-            transcript,
-            warnings,
+            transcript: read.transcript,
+            warnings: read.warnings,
             outputs: past_outputs,
             resumed: true,
         };

@@ -13,11 +13,14 @@
 mod bash;
 mod exits;
 mod files;
+mod full_disk;
 mod headless;
 mod history;
 mod jobs;
 mod retries;
+mod same_bytes;
 mod session;
+mod sessions_cli;
 mod support;
 mod torture;
 mod wire;

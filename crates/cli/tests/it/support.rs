@@ -403,9 +403,14 @@ impl Random {
 
     /// Waits for a random time below so many milliseconds.
     pub(crate) fn wait_ms(&mut self, most: u64) {
+        std::thread::sleep(Duration::from_micros(self.below(most * 1000)));
+    }
+
+    /// A number below this one.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        std::thread::sleep(Duration::from_micros(self.0 % (most * 1000)));
+        self.0 % bound
     }
 }

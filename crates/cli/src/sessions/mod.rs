@@ -1,0 +1,114 @@
+//! `tooloop sessions`: a module for each thing that can be done with recorded sessions.
+
+mod export;
+mod list;
+mod remove;
+mod repair;
+mod show;
+mod verify;
+
+use std::path::{Path, PathBuf};
+
+use tooloop::SessionError;
+use tooloop::journal::Catalog;
+
+use crate::args::SessionsCommand;
+use crate::exit::Failure;
+use crate::exit::Status;
+use crate::setup;
+
+/// Does what was asked for.
+pub(crate) fn run(command: SessionsCommand) -> Result<Status, Failure> {
+    let root = root(&setup::environment);
+    let folder = |directory: Option<&Path>| {
+        let workspace = setup::workspace(directory)?;
+        let catalog = catalog(root.clone(), &workspace)?;
+        Ok::<_, Failure>((catalog, workspace))
+    };
+    match command {
+        SessionsCommand::List {
+            limit,
+            json,
+            directory,
+        } => list::list(&folder(directory.as_deref())?.0, limit, json),
+        SessionsCommand::Show {
+            session,
+            json,
+            directory,
+        } => {
+            let (catalog, _) = folder(directory.as_deref())?;
+            show::show(&find(&catalog, &session)?, json)
+        }
+        SessionsCommand::Verify {
+            session,
+            json,
+            directory,
+        } => {
+            let (catalog, workspace) = folder(directory.as_deref())?;
+            verify::verify(&find(&catalog, &session)?, &workspace, json)
+        }
+        SessionsCommand::Repair { session, directory } => {
+            let (catalog, workspace) = folder(directory.as_deref())?;
+            repair::repair(&find(&catalog, &session)?, &workspace)
+        }
+        SessionsCommand::Export {
+            session,
+            format,
+            output,
+            directory,
+        } => {
+            let (catalog, _) = folder(directory.as_deref())?;
+            export::export(&find(&catalog, &session)?, format, output.as_deref())
+        }
+        SessionsCommand::Rm {
+            sessions,
+            older_than,
+            yes,
+            directory,
+        } => {
+            let (catalog, _) = folder(directory.as_deref())?;
+            let paths = match older_than {
+                Some(days) => remove::older_than(&catalog, days),
+                None => sessions
+                    .iter()
+                    .map(|session| find(&catalog, session))
+                    .collect::<Result<_, _>>()?,
+            };
+            remove::remove(&paths, yes)
+        }
+    }
+}
+
+/// The journal that is meant: a file, where one is named as such, else a session.
+fn find(catalog: &Catalog, wanted: &str) -> Result<PathBuf, Failure> {
+    let path = Path::new(wanted);
+    if wanted.contains('/') || path.extension().is_some_and(|end| end == "jsonl") {
+        return std::path::absolute(path)
+            .ok()
+            .filter(|path| path.is_file())
+            .ok_or_else(|| Failure::usage(format!("there is no file {wanted}")));
+    }
+    Ok(catalog.find(wanted).map_err(SessionError::from)?)
+}
+
+/// Where sessions are kept: below the data folder of the user.
+pub(crate) fn root(environment: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    let absolute = |path: String| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
+    environment("XDG_DATA_HOME")
+        .and_then(absolute)
+        .or_else(|| {
+            let home = environment("HOME").and_then(absolute)?;
+            Some(home.join(".local/share"))
+        })
+        .map(|data| data.join("tooloop/sessions"))
+}
+
+/// The sessions of a folder.
+pub(crate) fn catalog(root: Option<PathBuf>, workspace: &Path) -> Result<Catalog, Failure> {
+    let root = root.ok_or_else(|| {
+        Failure::settings("there is no folder for sessions: set HOME or XDG_DATA_HOME")
+    })?;
+    let workspace = std::fs::canonicalize(workspace)
+        .map_err(|error| Failure::usage(format!("{}: {error}", workspace.display())))?;
+    Ok(Catalog::new(root, &workspace))
+}

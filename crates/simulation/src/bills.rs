@@ -139,7 +139,7 @@ impl World {
         let mut worst = Bill::of(&request.model, input, cap.unwrap_or(0), dear);
         worst.add(self.life.billed);
         worst.add(self.life.spent_before);
-        let foreign = self.life.foreign_count;
+        let foreign = self.life.foreign_past;
         if let Some(limit) = limits.tokens {
             let holds = foreign || cap.is_some() && worst.tokens <= limit;
             self.see("request below a ceiling");

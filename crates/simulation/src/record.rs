@@ -296,7 +296,6 @@ impl World {
             });
         }
         if usage.input_tokens > 0 {
-            self.life.foreign_count = false;
             self.others_counted |= model != "model";
         }
         self.require(Law::Truth, reply.usage == usage, || {

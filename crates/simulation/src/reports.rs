@@ -24,7 +24,6 @@ impl World {
             self.folded.apply(entry);
         }
         self.record.of_the_dead();
-        self.life.foreign_count = self.others_counted;
         self.life.foreign_past = self.others_counted;
         self.life.paid = self.folded.usage();
         self.life.spent_before = Bill {
@@ -67,7 +66,10 @@ impl World {
                 }
             );
             let steps = ended.steps..=ended.steps + u32::from(broken_off);
-            if ended.end == report.end && steps.contains(&report.steps) {
+            let same = ended.end == report.end && steps.contains(&report.steps);
+            // One that nobody is told of may have ended in the same way.
+            let other = self.life.deserted > 0 && ended.usage != report.usage;
+            if same && !other {
                 break ended;
             }
             if self.life.deserted == 0 {

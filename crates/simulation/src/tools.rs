@@ -355,7 +355,7 @@ impl World {
         if !self.alive() {
             return None;
         }
-        let notice = self.speak(tooloop_kernel::Delivery::Notice);
+        let notice = self.speak(tooloop_kernel::Delivery::Notice, None);
         self.steps += 1;
         self.tell(|| format!("background work says {notice:?}"));
         Some(notice)

@@ -130,7 +130,7 @@ impl User {
     // ---- acts
 
     async fn prompt(&mut self) {
-        let text = self.shared.lock().speak(Delivery::Steer);
+        let text = self.shared.lock().speak(Delivery::Steer, None);
         let session = Arc::clone(&self.session);
         let prompt = text.clone();
         let turn = Box::pin(async move { session.prompt(prompt).await.map(Some) });
@@ -172,7 +172,11 @@ impl User {
     }
 
     async fn say(&mut self, delivery: Delivery) -> Result<(), Gone> {
-        let text = self.shared.lock().speak(delivery);
+        let text = {
+            let mut world = self.shared.lock();
+            let turn = world.record.in_turn.then_some(world.life.turns);
+            world.speak(delivery, turn)
+        };
         let said = match delivery {
             Delivery::FollowUp => self.session.follow_up(text).await,
             Delivery::Steer | Delivery::Notice => self.session.steer(text).await,

@@ -144,9 +144,8 @@ pub(crate) struct Life {
     pub(crate) spent: Bill,
     /// What was on record when it began.
     pub(crate) spent_before: Bill,
-    /// What the past comes to may have been counted for another model: a journal does not tell.
-    pub(crate) foreign_count: bool,
-    /// That was so when this life began.
+    /// What the past comes to may have been counted for another model: a journal does not tell, and
+    /// what is reckoned with until the next count may be too little.
     pub(crate) foreign_past: bool,
     /// Overloads in a row.
     pub(crate) overloads: u32,
@@ -400,8 +399,9 @@ impl World {
         }
     }
 
-    /// Somebody says something that is to reach the model. Returns the words.
-    pub(crate) fn speak(&mut self, delivery: Delivery) -> String {
+    /// Somebody says something that is to reach the model, in this turn if it is known in which.
+    /// Returns the words.
+    pub(crate) fn speak(&mut self, delivery: Delivery, turn: Option<u64>) -> String {
         let number = self.number();
         let text = match delivery {
             Delivery::Notice => format!("notice {number}"),
@@ -410,7 +410,7 @@ impl World {
         self.life.said.push(Words {
             delivery,
             text: text.clone(),
-            turn: self.record.in_turn.then_some(self.life.turns),
+            turn,
         });
         text
     }

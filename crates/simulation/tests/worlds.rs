@@ -13,7 +13,7 @@ use tooloop_simulation::{
 };
 
 /// So many seeds take some twenty seconds without optimisation.
-const SEEDS: u64 = 1_000;
+const SEEDS: u64 = 5_000;
 
 #[test]
 fn no_law_is_broken() {

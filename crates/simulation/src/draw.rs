@@ -17,7 +17,7 @@ impl Script {
         // Some worlds are without deaths, some without faults, so that long stories are told too.
         let deadly = random.chance(60);
         let faulty = random.chance(70);
-        let calls = random.many(2, 7, |random| call_plan(random));
+        let calls = random.many(2, 7, call_plan);
         let plans = calls.len() as u64;
         let mut replies = random.many(2, 28, |random| reply(random, faulty, plans));
         persist(random, &mut replies);
@@ -28,7 +28,7 @@ impl Script {
             calls,
             answers: random.many(0, 8, answer),
             disk: random.many(0, u64::from(faulty) * 2, disk_fault),
-            stops: random.many(0, 6, stop),
+            stops: stops(random),
             deaths: random.many(0, u64::from(deadly) * 3, death),
         }
     }
@@ -94,6 +94,15 @@ fn ceilings(random: &mut Random) -> Ceilings {
         tokens: random.chance(20).then_some(tokens),
         cost: random.chance(15).then_some(cost),
     }
+}
+
+fn stops(random: &mut Random) -> Vec<StopPlan> {
+    // Some hooks never have enough.
+    if random.chance(10) {
+        let what = Judged::GoOn;
+        return random.many(9, 11, |_| StopPlan { wait: 0, what });
+    }
+    random.many(0, 6, stop)
 }
 
 fn stop(random: &mut Random) -> StopPlan {

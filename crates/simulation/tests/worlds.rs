@@ -1,10 +1,4 @@
 //! Worlds of fixed seeds, and worlds made for one thing.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test may fail where it stands"
-)]
-
 use std::collections::BTreeSet;
 
 use tooloop_simulation::{

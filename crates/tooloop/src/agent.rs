@@ -42,6 +42,7 @@ struct Recipe {
     recording: Option<Cassette>,
     /// Whether a session is, or was, on the cassette.
     recorded: AtomicBool,
+    chance: fn() -> u16,
     output: Option<OutputSchema>,
     stop_hook: Option<Arc<dyn StopHook>>,
     ledger: Option<Ledger>,
@@ -62,6 +63,7 @@ pub struct AgentBuilder {
     journal: Option<PathBuf>,
     checkpoints: bool,
     recording: Option<Cassette>,
+    chance: Option<fn() -> u16>,
     fallback: Option<Fallback>,
     output: Option<OutputSchema>,
     stop_hook: Option<Arc<dyn StopHook>>,
@@ -250,6 +252,13 @@ impl AgentBuilder {
         self
     }
 
+    /// Where the random numbers come from that spread the retries of many. The clock if this is not
+    /// called; for tests that must come out the same twice.
+    pub fn chance(mut self, chance: fn() -> u16) -> Self {
+        self.chance = Some(chance);
+        self
+    }
+
     /// Makes the agent.
     ///
     /// # Errors
@@ -308,6 +317,7 @@ impl AgentBuilder {
             folders,
             recording: self.recording,
             recorded: AtomicBool::new(false),
+            chance: self.chance.unwrap_or(driver::chance),
             output: self.output,
             stop_hook: self.stop_hook,
             ledger: self.ledger,
@@ -538,6 +548,7 @@ impl Agent {
             transcript: past.transcript,
             warnings: past.warnings,
             resumed: past.resumed,
+            chance: recipe.chance,
             results: recipe.results,
             outputs,
             files: past

@@ -207,7 +207,7 @@ pub(crate) struct Asked {
     pub(crate) fallback: Option<String>,
 }
 
-/// The same with a provider that is there already. Asks no network.
+/// The same with a provider that is there already. Asks no network and tells nobody.
 pub(crate) fn assemble(
     args: &RunArgs,
     workspace: &Path,

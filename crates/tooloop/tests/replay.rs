@@ -9,24 +9,27 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use tooloop::exec::{Environment, EnvironmentRules};
 use tooloop::journal::{Flush, SessionId, Store, StoreError};
 use tooloop::provider::{
-    Cassette, CassetteProvider, KEY_VARIABLES, RecordingProvider, Redactor, Reply as ModelReply,
-    ScriptedProvider,
+    Cassette, CassetteProvider, KEY_VARIABLES, ModelStream, Provider, RecordingProvider, Redactor,
+    Reply as ModelReply, ScriptedProvider,
 };
 use tooloop::replay::{Recording, Replay, Replayed};
 use tooloop::{
-    Access, Agent, AgentBuilder, Approval, Approver, BlockStart, Continue, Entry, Event, Limits,
-    Mode, ModelError, ModelErrorKind, ModelInfo, Money, OutputSchema, Policy, Price, Question,
-    Reply, RetryPolicy, StopHook, StopJudgement, StopReason, Stopping, StreamEvent, Tool,
-    ToolContext, ToolError, ToolOutput, ToolUseId, TurnEnd, Usage,
+    Access, Agent, AgentBuilder, Approval, Approver, BlockStart, Continue, DynTool, Entry, Event,
+    Limits, Mode, ModelError, ModelErrorKind, ModelInfo, Money, OutputSchema, Policy, Price,
+    Question, Reply, RetryPolicy, StopHook, StopJudgement, StopReason, Stopping, StreamEvent, Tool,
+    ToolContext, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolUseId, TurnEnd, Usage,
+    tool,
 };
+use tooloop_model::{JsonObject, Request};
 
 #[derive(Deserialize, JsonSchema)]
 struct Input {
@@ -131,7 +134,32 @@ fn tools(builder: AgentBuilder, other: bool) -> AgentBuilder {
         effectful,
         other,
     };
-    builder.tool(echo("look", false)).tool(echo("act", true))
+    builder
+        .tool(echo("look", false))
+        .tool(echo("act", true))
+        .dyn_tool(Arc::new(Odd))
+}
+
+/// Cannot say what it would touch, in words of its own.
+struct Odd;
+
+impl DynTool for Odd {
+    fn definition(&self) -> ToolDefinition {
+        let echo = Echo {
+            name: "odd",
+            effectful: false,
+            other: false,
+        };
+        tool(echo).definition()
+    }
+
+    fn access(&self, _: &JsonObject) -> Result<Access, ToolError> {
+        Err(ToolError::Failed("that is odd".into()))
+    }
+
+    fn run<'a>(&'a self, _: &'a JsonObject, _: &'a ToolContext) -> ToolFuture<'a> {
+        Box::pin(async { Ok(ToolOutput::text("never")) })
+    }
 }
 
 fn say(text: &str) -> Value {
@@ -208,6 +236,7 @@ fn script() -> ScriptedProvider {
                 ("t5", "look", "{\"say\":"),
                 ("t6", "look", "{}"),
                 ("t7", "look", &two),
+                ("t10", "odd", "{}"),
             ],
             StopReason::ToolUse,
         ))
@@ -724,4 +753,60 @@ async fn stop_hooks_and_pauses_and_what_was_taken_back() {
     session.prompt("third").await.unwrap();
     session.close().await.unwrap();
     replays(kept.entries(), "Completed").await;
+}
+
+/// Says what another one says, so slowly that tools are done meanwhile.
+#[derive(Debug)]
+struct Slow(ScriptedProvider);
+
+impl Provider for Slow {
+    fn name(&self) -> &str {
+        "slow"
+    }
+
+    fn info(&self, model: &str) -> ModelInfo {
+        self.0.info(model)
+    }
+
+    fn stream(
+        &self,
+        request: Request,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'_, Result<ModelStream, ModelError>> {
+        Box::pin(async move {
+            let stream = self.0.stream(request, cancel).await?;
+            let slow = stream.then(|event| async {
+                for _ in 0..50 {
+                    tokio::task::yield_now().await;
+                }
+                event
+            });
+            Ok(Box::pin(slow) as ModelStream)
+        })
+    }
+}
+
+/// What was read while the model was still writing was answered before what needs no answer of a
+/// tool.
+#[tokio::test]
+async fn a_call_that_was_done_before_its_message() {
+    let one = say("one").to_string();
+    let script = ScriptedProvider::new()
+        .events(calls(
+            &[
+                ("t1", "look", &one),
+                ("t2", "look", "{\"say\":"),
+                ("t3", "none", "{}"),
+            ],
+            StopReason::ToolUse,
+        ))
+        .say("done");
+    let slow = builder(ScriptedProvider::new()).provider(Arc::new(Slow(script)));
+    let entries = session(slow, &["go"]).await;
+    let answered = entries.iter().find_map(|entry| match entry {
+        Entry::CallFinished(result) => Some(result.tool_use_id.0.clone()),
+        _ => None,
+    });
+    assert_eq!(answered.as_deref(), Some("t1"));
+    replays(entries, "Completed").await;
 }

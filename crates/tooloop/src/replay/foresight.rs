@@ -349,6 +349,13 @@ struct Fate<'a> {
     finished: Option<(usize, &'a ToolResult)>,
 }
 
+impl Fate<'_> {
+    /// What somebody had to allow runs as what has effects does.
+    const fn has_effects(&self) -> bool {
+        self.started || matches!(self.permission, Some(Permission::Allowed { .. }))
+    }
+}
+
 /// How the calls of a reply were judged that `records` begin behind.
 pub(super) fn judgements(
     calls: impl IntoIterator<Item = ToolUseId>,
@@ -366,7 +373,7 @@ pub(super) fn judgements(
             judge(fate, done < before.effects_done, done < before.all_done)
         });
         before.all_done = before.all_done.max(done);
-        if fate.is_some_and(|fate| fate.started) {
+        if fate.is_some_and(Fate::has_effects) {
             before.effects_done = before.effects_done.max(done);
         }
         judgements.insert(id, judgement);

@@ -122,3 +122,189 @@ pub(super) fn only_text(content: &[Content]) -> Option<&str> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tooloop_kernel::{
+        Answer, Delivery, Effect, Entry, Gate, Input, Judgement, Kernel, Limits, OutputCheck,
+        OutputForm, OutputWay, Settings, Transcript, Verdict,
+    };
+    use tooloop_model::{BlockStart, RawJson, StopReason, StreamEvent, ToolUse, ToolUseId};
+
+    use super::*;
+
+    /// Judges by the tool's name.
+    struct ByName;
+
+    impl Gate for ByName {
+        fn judge(&self, tool_use: &ToolUse) -> Judgement {
+            match &*tool_use.name {
+                "look" => Judgement::allow_read_only(),
+                "ask" => Judgement {
+                    verdict: Verdict::Ask {
+                        reason: String::new(),
+                    },
+                    ..Judgement::allow_effectful()
+                },
+                _ => Judgement::allow_effectful(),
+            }
+        }
+    }
+
+    #[derive(Debug)]
+    struct Never;
+
+    impl OutputCheck for Never {
+        fn check(&self, _: &str) -> Result<RawJson, String> {
+            Err("it is wrong".into())
+        }
+    }
+
+    fn kernel(settings: Settings) -> Kernel {
+        Kernel::new(settings, Arc::new(ByName), Transcript::default())
+    }
+
+    fn prompt(kernel: &mut Kernel) {
+        kernel.step(Input::User {
+            content: vec![Content::Text("go".into())],
+            delivery: Delivery::Steer,
+        });
+    }
+
+    /// The model writes calls of these tools, or nothing but a text.
+    fn reply(kernel: &mut Kernel, call: u64, names: &[&str]) -> Vec<Effect> {
+        let blocks = names
+            .iter()
+            .enumerate()
+            .map(|(index, name)| BlockStart::ToolUse {
+                id: ToolUseId(format!("t{call}{index}")),
+                name: (*name).into(),
+            });
+        let mut effects = Vec::new();
+        let text = [BlockStart::Text];
+        let text = text.into_iter().filter(|_| names.is_empty());
+        for (index, block) in blocks.chain(text).enumerate() {
+            let start = StreamEvent::BlockStart { index, block };
+            let stop = StreamEvent::BlockStop { index };
+            for event in [start, stop] {
+                effects.extend(kernel.step(Input::Stream { call, event }));
+            }
+        }
+        let event = StreamEvent::MessageStop {
+            stop_reason: StopReason::EndTurn,
+        };
+        effects.extend(kernel.step(Input::Stream { call, event }));
+        effects
+    }
+
+    fn answers(effects: &[Effect]) -> Vec<ToolResult> {
+        let answers = effects.iter().filter_map(|effect| match effect {
+            Effect::Record {
+                entry: Entry::CallFinished(result),
+                ..
+            } => Some(result.clone()),
+            _ => None,
+        });
+        answers.collect()
+    }
+
+    fn newest_said(kernel: &Kernel) -> Vec<Content> {
+        let messages = kernel.transcript().messages().iter().rev();
+        let mut said = messages.filter_map(|message| said(message.message()));
+        said.next().unwrap().clone()
+    }
+
+    #[test]
+    fn calls_that_were_broken_off() {
+        for input in [
+            Input::Interrupt,
+            Input::HookStop {
+                reason: "no".into(),
+            },
+        ] {
+            let mut kernel = kernel(Settings::default());
+            prompt(&mut kernel);
+            reply(&mut kernel, 1, &["look", "ask", "act"]);
+            let closed: Vec<_> = answers(&kernel.step(input)).iter().map(closed).collect();
+            let expected = [Closed::Running, Closed::NotAllowed, Closed::NotBegun];
+            assert_eq!(closed, expected.map(Some));
+        }
+    }
+
+    #[test]
+    fn calls_that_a_death_left_open() {
+        let mut live = kernel(Settings::default());
+        prompt(&mut live);
+        reply(&mut live, 1, &["act", "look"]);
+        let transcript = live.transcript().clone();
+        let mut next = Kernel::new(Settings::default(), Arc::new(ByName), transcript);
+        let closed: Vec<_> = answers(&next.step(Input::Resumed))
+            .iter()
+            .map(closed)
+            .collect();
+        assert_eq!(closed, [Some(Closed::Dead); 2]);
+    }
+
+    #[test]
+    fn calls_that_are_too_many() {
+        let mut kernel = kernel(Settings {
+            limits: Limits {
+                tool_calls: Some(0),
+                ..Limits::default()
+            },
+            ..Settings::default()
+        });
+        prompt(&mut kernel);
+        let answers = answers(&reply(&mut kernel, 1, &["act"]));
+        assert_eq!(answers.first().and_then(too_many), Some(0));
+        assert_eq!(answers.first().and_then(closed), None);
+    }
+
+    #[test]
+    fn a_model_that_repeats_itself() {
+        let mut kernel = kernel(Settings::default());
+        prompt(&mut kernel);
+        for call in 1..=3 {
+            assert!(!is_reminder(&newest_said(&kernel)));
+            reply(&mut kernel, call, &["ask"]);
+            let answer = Answer::Deny {
+                reason: "no".into(),
+            };
+            kernel.step(Input::Answered { ask: call, answer });
+        }
+        assert!(is_reminder(&newest_said(&kernel)));
+    }
+
+    #[test]
+    fn answers_that_do_not_have_their_form() {
+        let schema = RawJson::from_value(&serde_json::Value::Null);
+        for (way, expected) in [
+            (
+                OutputWay::Native(schema),
+                Misfit::Form {
+                    problem: "it is wrong".into(),
+                },
+            ),
+            (
+                OutputWay::Tool("answer".into()),
+                Misfit::Tool {
+                    name: "answer".into(),
+                },
+            ),
+        ] {
+            let mut kernel = kernel(Settings {
+                output: Some(OutputForm {
+                    check: Arc::new(Never),
+                    way,
+                    tries: 5,
+                }),
+                ..Settings::default()
+            });
+            prompt(&mut kernel);
+            reply(&mut kernel, 1, &[]);
+            assert_eq!(misfit(&newest_said(&kernel)), Some(expected));
+        }
+    }
+}

@@ -28,3 +28,7 @@ simulate SEEDS:
 # Feeds each fuzz target for so many seconds; what breaks one is in target/fuzz/found.
 fuzz SECONDS *TARGETS:
     cargo xtask fuzz {{SECONDS}} {{TARGETS}}
+
+# Kills the program so often, at random moments, and tells what became of its sessions.
+torture KILLS="500":
+    cargo xtask torture --kills {{KILLS}}

@@ -17,7 +17,8 @@ use tooloop::Money;
     args_conflicts_with_subcommands = true,
     after_help = "Exit status: 0 done, 1 the model or its provider failed, 2 usage, 41 no or wrong key, 42 bad input,\n\
                   52 settings, 53 turn limit, 54 internal fault, 59 tool call limit, 60 money or token limit, 61 time limit,\n\
-                  62 no answer of the form asked for, 130 interrupted, 143 terminated."
+                  62 no answer of the form asked for, 129 hung up, 130 interrupted,\n\
+                  143 terminated."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -242,6 +243,9 @@ pub(crate) struct RunArgs {
     /// Confine commands: this version knows only "off"
     #[arg(long, value_name = "PROFILE")]
     pub(crate) sandbox: Option<String>,
+    /// Add lines about all that happens to this file, without what was said and without keys
+    #[arg(long, value_name = "FILE")]
+    pub(crate) debug_file: Option<String>,
     /// Tell more on standard error
     #[arg(short, long)]
     pub(crate) verbose: bool,

@@ -34,6 +34,8 @@ pub(crate) enum Status {
     Schema,
     /// A fault of ours, or a journal that cannot be kept.
     Internal,
+    /// The terminal, or whoever watched, has gone.
+    HungUp,
     Interrupted,
     /// The reader of standard output has gone.
     BrokenPipe,
@@ -56,6 +58,7 @@ impl Status {
             Self::Budget => 60,
             Self::Deadline => 61,
             Self::Schema => 62,
+            Self::HungUp => 129,
             Self::Interrupted => 130,
             Self::BrokenPipe => 141,
             Self::Terminated => 143,

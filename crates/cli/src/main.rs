@@ -15,6 +15,7 @@ mod sessions;
 mod settings;
 mod setup;
 mod signals;
+mod telemetry;
 mod text;
 mod toolset;
 
@@ -29,6 +30,7 @@ use crate::args::{Cli, Command, InputFormat, OutputFormat, RunArgs};
 use crate::exit::{Failure, Status};
 use crate::print::{Print, Prompts, complain};
 use crate::records::Records;
+use crate::setup::Setup;
 use crate::signals::Signals;
 
 fn main() -> ExitCode {
@@ -54,8 +56,12 @@ fn tell(failure: &Failure, format: OutputFormat) {
         return complain(&failure.message);
     }
     let record = Records::new(None, false).failure(failure.status, &failure.message);
-    // If nobody reads, nobody needs to be told.
-    drop(writeln!(std::io::stdout(), "{record}"));
+    if let Err(error) = writeln!(std::io::stdout(), "{record}")
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        // It cannot be told where it is looked for. If nobody reads, nobody needs to be told.
+        complain(&failure.message);
+    }
 }
 
 fn not_parsed(error: &clap::Error) -> ExitCode {
@@ -91,6 +97,34 @@ fn dispatch(cli: Cli) -> Result<Status, Failure> {
     }
 }
 
+/// How many descriptors a run is to find free: what it begins with, and some for its work.
+const DESCRIPTORS: usize = 24;
+
+/// How long threads that have nothing to do are kept. While there is one, work for threads is at
+/// worst done later; without one, where there can be no more of them, it would be a fault.
+const KEEP_THREADS: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
+
+/// Whether this process gets what every run needs. Libraries take it for granted, so it is found
+/// out before anything is begun.
+fn probe() -> Result<(), Failure> {
+    let refused = |what: &str, limit: &str, error: &std::io::Error| {
+        let words = format!("cannot start: this process gets no {what}: {error} (see {limit})");
+        Failure::new(Status::Internal, words)
+    };
+    let thread = std::thread::Builder::new().spawn(|| {});
+    let thread = thread.map_err(|error| refused("thread", "ulimit -u", &error))?;
+    // It does nothing that could fail.
+    thread.join().unwrap_or_default();
+    let descriptors: Result<Vec<_>, _> = std::fs::File::open("/dev/null").and_then(|null| {
+        let more = (1..DESCRIPTORS).map(|_| null.try_clone());
+        more.collect()
+    });
+    let what = format!("{DESCRIPTORS} file descriptors");
+    descriptors
+        .map(drop)
+        .map_err(|error| refused(&what, "ulimit -n", &error))
+}
+
 /// One thread runs everything but disk flushes: a session is one conversation, and what takes time
 /// happens elsewhere.
 fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
@@ -98,8 +132,10 @@ fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Fa
     tooloop::exec::own_process().unwrap_or_default();
     // Keys are in our environment; without this, commands of the same user could read it there.
     tooloop::exec::hide_memory().unwrap_or_default();
+    probe()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .thread_keep_alive(KEEP_THREADS)
         .build()
         .map_err(|error| Failure::new(Status::Internal, format!("cannot start: {error}")))?;
     let result = runtime.block_on(future);
@@ -123,25 +159,31 @@ fn run(args: RunArgs) -> Result<Status, Failure> {
 }
 
 async fn headless_run(args: RunArgs, workspace: &std::path::Path) -> Result<Status, Failure> {
+    let mut signals = Signals::listen()?;
     let prompts = match args.input_format {
-        InputFormat::Text => {
-            let (prompt, warning) = input::prompt(args.prompt.as_deref())?;
-            warning.iter().for_each(|warning| complain(warning));
-            Prompts::One(prompt)
-        }
+        InputFormat::Text => Prompts::One(piped_prompt(&args, &mut signals).await?),
         InputFormat::StreamJson => Prompts::Lines(input::lines()),
     };
-    let mut signals = Signals::new().map_err(|error| {
-        let words = format!("cannot listen for signals: {error}");
-        Failure::new(Status::Internal, words)
-    })?;
     // A server may be asked for its models here, which takes as long as the server likes.
-    let setup = tokio::select! {
+    let mut setup = tokio::select! {
         setup = setup::setup(&args, workspace) => setup?,
         status = signals.next() => {
-            return Err(Failure::new(status, "ended by a signal before the session began"));
+            return Err(not_begun(status));
         }
     };
+    let telemetry = std::mem::take(&mut setup.telemetry);
+    let status = headless_session(&args, workspace, setup, prompts, signals).await;
+    telemetry.finish(args.verbose).await;
+    status
+}
+
+async fn headless_session(
+    args: &RunArgs,
+    workspace: &std::path::Path,
+    setup: Setup,
+    prompts: Prompts,
+    signals: Signals,
+) -> Result<Status, Failure> {
     let agent = setup
         .agent
         .build()
@@ -161,6 +203,7 @@ async fn headless_run(args: RunArgs, workspace: &std::path::Path) -> Result<Stat
     print::run(Print {
         session,
         processes: setup.processes,
+        signals,
         prompts,
         format: args.output_format,
         partial: args.include_partial_messages,
@@ -175,9 +218,31 @@ async fn headless_run(args: RunArgs, workspace: &std::path::Path) -> Result<Stat
     .await
 }
 
+fn not_begun(status: Status) -> Failure {
+    Failure::new(status, "ended by a signal before the session began")
+}
+
+/// Whoever writes the prompt into a pipe may take as long as they like. So it is read on a thread,
+/// which the end of the process does not wait for.
+async fn piped_prompt(args: &RunArgs, signals: &mut Signals) -> Result<String, Failure> {
+    let given = args.prompt.clone();
+    let reading = tokio::task::spawn_blocking(move || input::prompt(given.as_deref()));
+    let (prompt, warning) = tokio::select! {
+        read = reading => read.map_err(|error| {
+            Failure::new(Status::Internal, format!("cannot read standard input: {error}"))
+        })??,
+        status = signals.next() => return Err(not_begun(status)),
+    };
+    warning.iter().for_each(|warning| complain(warning));
+    Ok(prompt)
+}
+
 async fn interactive_run(args: RunArgs, workspace: &std::path::Path) -> Result<Status, Failure> {
-    let setup = setup::setup(&args, workspace).await?;
-    interactive::run(args.prompt, setup, workspace).await
+    let mut setup = setup::setup(&args, workspace).await?;
+    let telemetry = std::mem::take(&mut setup.telemetry);
+    let status = interactive::run(args.prompt, setup, workspace).await;
+    telemetry.finish(args.verbose).await;
+    status
 }
 
 fn config(args: &RunArgs) -> Result<Status, Failure> {

@@ -20,6 +20,7 @@ use crate::signals::Signals;
 pub(crate) struct Print {
     pub(crate) session: Session,
     pub(crate) processes: Processes,
+    pub(crate) signals: Signals,
     pub(crate) prompts: Prompts,
     pub(crate) format: OutputFormat,
     pub(crate) partial: bool,
@@ -44,7 +45,6 @@ pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
     let internal = |what: &'static str| {
         move |error: std::io::Error| Failure::new(Status::Internal, format!("{what}: {error}"))
     };
-    let signals = Signals::new().map_err(internal("cannot listen for signals"))?;
     let output = Output::stdout().map_err(internal("cannot write to standard output"))?;
     let session_id = print.session.id().to_string();
     let mut records = Records::new(Some(session_id), print.partial);
@@ -66,7 +66,7 @@ pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
         session: &print.session,
         output: &output,
         records,
-        signals,
+        signals: print.signals,
         format: print.format,
         stopped: None,
         model: &print.model,

@@ -20,6 +20,7 @@ use crate::args::RunArgs;
 use crate::exit::{Failure, Status};
 use crate::sessions;
 use crate::settings::{self, Fault, Loaded, Problem, Settings, Sources};
+use crate::telemetry::{self, Telemetry};
 use crate::toolset::{self, Materials, ToolSet};
 
 /// What a run is made of, whatever its front end.
@@ -33,6 +34,7 @@ pub(crate) struct Setup {
     pub(crate) limits: Limits,
     pub(crate) open: Open,
     pub(crate) warnings: Vec<String>,
+    pub(crate) telemetry: Telemetry,
 }
 
 /// Which session is begun or gone on with.
@@ -111,6 +113,7 @@ pub(crate) fn load_settings(args: &RunArgs, workspace: &Path) -> Result<Loaded, 
         ("tools", &args.tools),
         ("permission_mode", &args.permission_mode),
         ("sandbox", &args.sandbox),
+        ("debug_file", &args.debug_file),
     ];
     for (key, value) in single {
         flags.extend(value.iter().map(|value| (key, value.clone())));
@@ -146,8 +149,12 @@ pub(crate) fn load_settings(args: &RunArgs, workspace: &Path) -> Result<Loaded, 
 /// Puts a run together. Asks the network only where a local server must be found or named.
 pub(crate) async fn setup(args: &RunArgs, workspace: &Path) -> Result<Setup, Failure> {
     let Loaded {
-        settings, warnings, ..
+        settings,
+        mut warnings,
+        ..
     } = load_settings(args, workspace)?;
+    let (telemetry, more) = telemetry::start(&settings, &environment)?;
+    warnings.extend(more);
     let open = open(args, workspace)?;
     let (provider, model) = provider(&settings).await?;
     let fallback = settings
@@ -235,6 +242,7 @@ pub(crate) async fn setup(args: &RunArgs, workspace: &Path) -> Result<Setup, Fai
         limits,
         open,
         warnings,
+        telemetry,
     })
 }
 
@@ -290,6 +298,7 @@ fn policy(settings: &Settings, workspace: &Path) -> Policy {
 /// What commands may see of this process's environment.
 fn environment_rules(settings: &Settings) -> EnvironmentRules {
     let mut withhold: Vec<String> = KEY_VARIABLES.iter().map(ToString::to_string).collect();
+    withhold.extend(telemetry::WITHHELD.iter().map(ToString::to_string));
     withhold.extend(settings.withhold_environment.iter().cloned());
     EnvironmentRules {
         withhold,

@@ -5,7 +5,7 @@ use std::io;
 use rustix::process::Signal as Native;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::exit::Status;
+use crate::exit::{Failure, Status};
 
 /// The signals that end a run: interrupt, terminate, hang up.
 #[derive(Debug)]
@@ -19,6 +19,14 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
+    /// Listens from now on, with words where that fails.
+    pub(crate) fn listen() -> Result<Self, Failure> {
+        Self::new().map_err(|error| {
+            let words = format!("cannot listen for signals: {error}");
+            Failure::new(Status::Internal, words)
+        })
+    }
+
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -33,7 +41,7 @@ impl Signals {
         tokio::select! {
             Some(()) = self.interrupt.recv() => Status::Interrupted,
             Some(()) = self.terminate.recv() => Status::Terminated,
-            Some(()) = self.hang_up.recv() => Status::Terminated,
+            Some(()) = self.hang_up.recv() => Status::HungUp,
             else => std::future::pending().await,
         }
     }

@@ -21,6 +21,9 @@ use crate::shared::{Phase, Session, Shared};
 /// How long a leftover is left alone that prints without end.
 const BREATH: Duration = Duration::from_millis(20);
 
+/// How many guardians a run may have, one after the other: somebody kills them.
+const GUARDIANS: u32 = 8;
+
 /// A command to be started.
 #[derive(Debug)]
 pub(crate) struct Request {
@@ -33,6 +36,7 @@ pub(crate) struct Request {
 /// The life of the keeper.
 pub(crate) fn keep(shared: &Shared, mut requests: mpsc::Receiver<Request>) {
     start_guardian(shared);
+    let mut guardians = 1;
     let mut spawner = Spawner::new();
     let mut is_busy = false;
     let mut cared = Instant::now();
@@ -42,6 +46,10 @@ pub(crate) fn keep(shared: &Shared, mut requests: mpsc::Receiver<Request>) {
         }
         if shared.stopping.load(Ordering::SeqCst) {
             break;
+        }
+        if guardians < GUARDIANS && shared.state().guardian.is_none() {
+            guardians += 1;
+            start_guardian(shared);
         }
         let tick = shared.next_care();
         if tick.is_some_and(|tick| cared.elapsed() >= tick) {
@@ -68,22 +76,26 @@ fn start_guardian(shared: &Shared) {
     let started = Guardian::start(&shared.run);
     let mut state = shared.state();
     match started {
-        Ok(guardian) => state.guardian = Some(guardian),
+        Ok(guardian) => state.set_guardian(guardian),
         Err(error) => state.guardian_failure = Some(error),
     }
 }
 
 fn start(shared: &Shared, spawner: &mut io::Result<Spawner>, request: Request) {
+    let guardian = shared.state().guardian.as_ref().map(Guardian::connection);
     let started = match spawner {
-        Ok(spawner) => spawner.spawn(&request.image),
+        Ok(spawner) => spawner.spawn(&request.image, guardian.as_deref()),
         Err(error) => Err((
             Stage::Prepare,
             io::Error::new(error.kind(), error.to_string()),
         )),
     };
-    if let Ok(pid) = started {
+    drop(guardian);
+    if let Ok((pid, is_guarded)) = started {
         let mut state = shared.state();
-        state.tell(Note::Session(pid));
+        if !is_guarded {
+            state.tell(Note::Session(pid));
+        }
         state.sessions.insert(
             pid,
             Session {
@@ -101,7 +113,8 @@ fn start(shared: &Shared, spawner: &mut io::Result<Spawner>, request: Request) {
         }
     } else {
         // Who asked and went away needs no answer.
-        request.answer.send(started).unwrap_or_default();
+        let failed = started.map(|(pid, _)| pid);
+        request.answer.send(failed).unwrap_or_default();
     }
 }
 
@@ -149,7 +162,13 @@ fn wait(shared: &Shared, timeout: Option<Duration>, is_busy: bool) -> bool {
         .iter_mut()
         .filter_map(|(id, session)| Some((*id, session.pipe.take()?)))
         .collect();
+    let guardian = shared.state().guardian.as_ref().map(Guardian::connection);
     let mut fds = vec![PollFd::new(&shared.wake, PollFlags::IN)];
+    if let Some(guardian) = &guardian {
+        // It says nothing: only its end is told.
+        fds.push(PollFd::new(guardian, PollFlags::empty()));
+    }
+    let others = fds.len();
     if !is_busy {
         fds.extend(
             pipes
@@ -160,12 +179,15 @@ fn wait(shared: &Shared, timeout: Option<Duration>, is_busy: bool) -> bool {
     let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
     // An interrupted wait is a short one.
     poll(&mut fds, timeout.as_ref()).unwrap_or_default();
-    let ready: Vec<bool> = fds
-        .iter()
-        .skip(1)
-        .map(|fd| !fd.revents().is_empty())
-        .collect();
+    let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+    let is_unguarded = ready.nth(others - 1).unwrap_or(false) && guardian.is_some();
+    let ready: Vec<bool> = ready.collect();
     drop(fds);
+    if is_unguarded {
+        shared
+            .state()
+            .lose_guardian(io::ErrorKind::BrokenPipe.into());
+    }
     rustix::io::read(&shared.wake, &mut [0_u8; 8]).unwrap_or_default();
     let mut buffer = [0_u8; 64 * 1024];
     let mut prints_much = false;

@@ -311,12 +311,29 @@ impl State {
     pub(crate) fn tell(&mut self, note: Note) {
         let told = self.guardian.as_ref().map(|guardian| guardian.tell(note));
         if let Some(Err(error)) = told {
-            // It was killed. What it knew is lost, so another one would be half as good; what the
-            // caller can know is that there is none.
-            self.guardian_failure = Some(error);
-            if let Some(guardian) = self.guardian.take() {
-                guardian.dismiss();
-            }
+            self.lose_guardian(error);
+        }
+    }
+
+    /// It was killed. The keeper, which sees its end too, starts another one.
+    pub(crate) fn lose_guardian(&mut self, error: io::Error) {
+        self.guardian_failure = Some(error);
+        if let Some(guardian) = self.guardian.take() {
+            guardian.dismiss();
+        }
+    }
+
+    /// There is a guardian, the first or another one: tells it all that there is to know.
+    pub(crate) fn set_guardian(&mut self, guardian: Guardian) {
+        self.guardian = Some(guardian);
+        self.guardian_failure = None;
+        let sessions: Vec<i32> = self.sessions.keys().copied().collect();
+        let orphans: Vec<i32> = self.adopted.keys().copied().collect();
+        for session in sessions {
+            self.tell(Note::Session(session));
+        }
+        for orphan in orphans {
+            self.tell(Note::Process(orphan));
         }
     }
 

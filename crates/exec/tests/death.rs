@@ -150,6 +150,21 @@ fn killed_harness_takes_orphans_without_a_mark() {
     kill_harness(text, 2, &[OWNS]);
 }
 
+/// It dies by the first thing that its first command does, before it may know that this runs.
+#[test]
+fn a_harness_killed_by_what_it_has_just_begun_takes_that_too() {
+    for _ in 0..20 {
+        let time = long_time();
+        let text = "env -i sleep TIME & kill -9 $PPID; WAIT";
+        let (mut harness, mut output) = start(text, &time, &[]);
+        harness.wait().unwrap();
+        assert_gone(&time, SOON);
+        let mut rest = String::new();
+        output.read_to_string(&mut rest).unwrap();
+        assert!(!rest.contains("at work"), "{rest}");
+    }
+}
+
 #[test]
 fn a_harness_that_returns_takes_all() {
     let time = long_time();

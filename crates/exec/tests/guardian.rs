@@ -1,4 +1,4 @@
-//! A guardian that is killed is missed, but not by commands.
+//! A guardian that is killed is followed by another one, and commands notice nothing.
 //!
 //! One test only, so that the only guardian of the process is the one it means.
 
@@ -12,30 +12,29 @@ use support::{alive, await_true, command, guardians_of, long_time};
 use tooloop_exec::{End, Processes};
 
 #[tokio::test]
-async fn commands_go_on_without_a_guardian() {
+async fn another_guardian_takes_the_place_of_one_that_was_killed() {
     let processes = Processes::new().unwrap();
     assert!(processes.guardian().is_none());
     let own = std::process::id();
     assert_eq!(guardians_of(own), [0; 0]);
     processes.prepare().unwrap();
-    processes
-        .run(command("true", Path::new("/")))
-        .await
-        .unwrap();
-    assert!(matches!(processes.guardian(), Some(Ok(()))));
-
-    // It takes its name in its own time.
-    await_true("a guardian", || guardians_of(own).len() == 1);
-    let pid = guardians_of(own)[0];
-    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
     let time = long_time();
     let text = format!("sleep {time} & echo on");
-    loop {
+    let mut before = 0;
+    for count in 1..=3 {
         let outcome = processes.run(command(&text, Path::new("/"))).await.unwrap();
         assert_eq!(outcome.end, End::Exited(0));
-        if matches!(processes.guardian(), Some(Err(_))) {
-            break;
-        }
+        assert_eq!(alive(&time).len(), count);
+        // It takes its name in its own time.
+        let guardians = || guardians_of(own);
+        await_true("a new guardian", || {
+            guardians().len() == 1 && guardians()[0] != before
+        });
+        await_true("a guardian that is known", || {
+            matches!(processes.guardian(), Some(Ok(())))
+        });
+        before = guardians()[0];
+        kill_process(Pid::from_raw(before).unwrap(), Signal::KILL).unwrap();
     }
     processes.end_all(Duration::from_secs(1)).await;
     assert_eq!(alive(&time), [0; 0]);

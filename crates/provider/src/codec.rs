@@ -68,7 +68,8 @@ pub struct Failure<'a> {
     pub retry_after: Option<&'a str>,
     /// The body, or as much of it as was read.
     pub body: &'a [u8],
-    /// The time, which a date in `retry-after` is measured against.
+    /// The time by the clock of who answered, if they told it: a date in `retry-after` is measured
+    /// against it.
     pub now: SystemTime,
 }
 

@@ -15,6 +15,7 @@ use reqwest::{Response, Url};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 use tooloop_model::{ModelError, ModelErrorKind, StreamEvent};
+use tracing::{Instrument, Span, debug, debug_span, field::Empty};
 
 use crate::client::{PooledClient, connection_error, root_cause};
 use crate::codec::Failure;
@@ -27,6 +28,10 @@ const FAILURE_TIME: Duration = Duration::from_secs(5);
 /// How long the end of the body may lag behind the end of the reply. The connection serves the next
 /// call if the body has been read to its end.
 const END_LAG: Duration = Duration::from_millis(100);
+
+/// For how long an answer is still looked for when its time is up. A process that was stopped for a
+/// while, as by a terminal, wakes with its alarm rung and what has come meanwhile unread.
+const LAST_LOOK: Duration = Duration::from_millis(50);
 
 /// A time that nobody waits out.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -66,10 +71,37 @@ pub(crate) struct Call {
 /// Makes the call. Resolves with the first bytes of the reply.
 pub(crate) async fn stream(call: Call, codec: &dyn Codec) -> Result<ModelStream, ModelError> {
     let secrets = Arc::clone(&call.secrets);
-    start(call, codec).await.map_err(|mut error| {
+    let span = span(&call);
+    let started = start(call, codec).instrument(span.clone()).await;
+    started.map_err(|mut error| {
         redact(&mut error, &secrets);
+        failed(&span, &error);
         error
     })
+}
+
+/// A request, from its sending to the end of the answer.
+fn span(call: &Call) -> Span {
+    debug_span!(
+        "http",
+        otel.name = "POST",
+        otel.kind = "CLIENT",
+        otel.status_code = Empty,
+        http.request.method = "POST",
+        http.request.body.size = call.body.len(),
+        http.response.status_code = Empty,
+        server.address = call.url.host_str(),
+        server.port = call.url.port_or_known_default(),
+        url.full = endpoint::without_secrets(&call.url),
+        error.r#type = Empty,
+    )
+}
+
+fn failed(span: &Span, error: &ModelError) {
+    let status = error.status.map(|status| status.to_string());
+    let kind = status.as_deref().unwrap_or(error.kind.name());
+    span.record("error.type", kind);
+    span.record("otel.status_code", "ERROR");
 }
 
 async fn start(call: Call, codec: &dyn Codec) -> Result<ModelStream, ModelError> {
@@ -89,6 +121,9 @@ async fn start(call: Call, codec: &dyn Codec) -> Result<ModelStream, ModelError>
         let failed = |error| connection_error(&url, &error);
         let request = request.body(Bytes::from(body)).build().map_err(failed)?;
         let mut response = client.send(request).await.map_err(failed)?;
+        let status = response.status().as_u16();
+        Span::current().record("http.response.status_code", status);
+        debug!(status, "answered");
         if response.status() != reqwest::StatusCode::OK {
             return Err(refused(response, &host, codec).await);
         }
@@ -116,7 +151,7 @@ async fn start(call: Call, codec: &dyn Codec) -> Result<ModelStream, ModelError>
         biased;
         () = cancel.cancelled() => return Err(crate::scripted::cancelled()),
         begun = begin => begun,
-        () = tokio::time::sleep(timers.first_byte) => {
+        () = rung(tokio::time::sleep(timers.first_byte)) => {
             return Err(ModelError::new(
                 ModelErrorKind::FirstByteTimeout,
                 format!("{host} sent no byte within {}", shown(timers.first_byte)),
@@ -124,7 +159,9 @@ async fn start(call: Call, codec: &dyn Codec) -> Result<ModelStream, ModelError>
         }
     };
     let (response, head) = begun?;
+    debug!("the reply begins");
     let reading = Reading {
+        span: Span::current(),
         host,
         response: Some(response),
         decoder: codec.decoder(),
@@ -142,8 +179,16 @@ async fn start(call: Call, codec: &dyn Codec) -> Result<ModelStream, ModelError>
     Ok(reading.into_stream(&head))
 }
 
+/// Waits for an alarm, and a last look longer.
+async fn rung(alarm: impl Future<Output = ()>) {
+    alarm.await;
+    tokio::time::sleep(LAST_LOOK).await;
+}
+
 /// A reply that is being read.
 struct Reading {
+    /// Ends with the reading.
+    span: Span,
     host: String,
     /// Gone once the body has ended or is of no more interest.
     response: Option<Response>,
@@ -188,6 +233,7 @@ impl Reading {
                 self.over = true;
                 self.response = None;
                 redact(&mut error, &self.secrets);
+                failed(&self.span, &error);
                 return Some(Err(error));
             }
             if self.decoder.ended() {
@@ -214,7 +260,7 @@ impl Reading {
             biased;
             () = self.cancel.cancelled() => return Err(crate::scripted::cancelled()),
             chunk = response.chunk() => chunk,
-            () = self.alarm.as_mut() => return Err(self.too_silent(idle <= content)),
+            () = rung(self.alarm.as_mut()) => return Err(self.too_silent(idle <= content)),
         };
         self.without_content = self.without_content.saturating_add(begun.elapsed());
         match chunk {
@@ -320,7 +366,10 @@ async fn refused(response: Response, host: &str, codec: &dyn Codec) -> ModelErro
         retry_after_ms: header("retry-after-ms"),
         retry_after: header("retry-after"),
         body: &body,
-        now: SystemTime::now(),
+        // A date to come back at is meant by the clock of who wrote it; ours may be wrong by hours.
+        now: header("date")
+            .and_then(|date| httpdate::parse_http_date(date).ok())
+            .unwrap_or_else(SystemTime::now),
     })
 }
 

@@ -82,6 +82,10 @@ pub enum Signal {
     Stop,
     /// `SIGCONT`.
     Continue,
+    /// `SIGTSTP`, as from a terminal.
+    TerminalStop,
+    /// `SIGQUIT`, as from a terminal.
+    Quit,
 }
 
 impl Signal {
@@ -93,6 +97,8 @@ impl Signal {
             Self::HangUp => rustix::process::Signal::HUP,
             Self::Stop => rustix::process::Signal::STOP,
             Self::Continue => rustix::process::Signal::CONT,
+            Self::TerminalStop => rustix::process::Signal::TSTP,
+            Self::Quit => rustix::process::Signal::QUIT,
         }
     }
 }

@@ -27,6 +27,7 @@ use tooloop_policy::Policy;
 use tooloop_provider::Provider;
 use tooloop_session::{Store, StoreError};
 use tooloop_tool::{Background, Progress, Registry, ToolContext, ToolError, ToolOutput};
+use tracing::{Instrument, Span};
 
 use crate::event::Broadcast;
 use crate::gate::RegistryGate;
@@ -35,7 +36,8 @@ use crate::model_call::ModelCall;
 use crate::output_schema::OutputSchema;
 use crate::results::Results;
 use crate::session::Command;
-use crate::turn::TurnUnderWay;
+use crate::trace::Trace;
+use crate::turn::{ReportSender, TurnUnderWay};
 use crate::{
     Approval, Event, Question, Reply, ResultBudget, Session, SessionError, StopHook, Stopping,
 };
@@ -122,6 +124,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         asked: HashMap::new(),
         timers: Vec::new(),
         turn: None,
+        trace: Trace::new(id),
         rewinding: None,
         background: background.clone(),
         results: Arc::new(Results::new(parts.results, outputs)),
@@ -171,6 +174,7 @@ struct Driver {
     /// Somebody judges whether the model is done.
     judging: Option<(u64, BoxFuture<'static, Option<StopJudgement>>)>,
     turn: Option<TurnUnderWay>,
+    trace: Trace,
     /// Who waits until the conversation is taken back.
     rewinding: Option<oneshot::Sender<Result<(), SessionError>>>,
     background: Background,
@@ -185,6 +189,7 @@ struct Run {
     tool_use: ToolUse,
     cancellation: CancellationToken,
     task: tokio::task::Id,
+    span: Span,
 }
 
 /// What a tool came to.
@@ -358,6 +363,7 @@ impl Driver {
         if self.kernel.is_idle() {
             // Nothing waited to be told: the turn did not begin.
             self.turn = None;
+            self.trace.nothing_began();
         }
         let waits = self.kernel.wants_wake();
         self.noticed
@@ -369,29 +375,27 @@ impl Driver {
 
     fn command(&mut self, command: Command) -> Option<Input> {
         match command {
-            Command::Prompt { content, reply } => {
+            Command::Prompt {
+                content,
+                reply,
+                span,
+            } => {
                 if self.turn.is_some() {
                     drop(reply.send(Err(SessionError::Busy)));
                     return None;
                 }
-                let schema = self.output.clone();
-                let model = self.kernel.settings().model.clone();
-                let transcript = self.kernel.transcript();
-                self.turn = Some(TurnUnderWay::begin(reply, transcript, schema, model));
+                self.begin_turn(reply, &span);
                 Some(Input::User {
                     content,
                     delivery: Delivery::Steer,
                 })
             }
-            Command::Wake { reply } => {
+            Command::Wake { reply, span } => {
                 if self.turn.is_some() {
                     drop(reply.send(Err(SessionError::Busy)));
                     return None;
                 }
-                let schema = self.output.clone();
-                let model = self.kernel.settings().model.clone();
-                let transcript = self.kernel.transcript();
-                self.turn = Some(TurnUnderWay::begin(reply, transcript, schema, model));
+                self.begin_turn(reply, &span);
                 Some(Input::Wake)
             }
             // Outside of a turn nobody would get its report.
@@ -437,11 +441,21 @@ impl Driver {
         }
     }
 
+    fn begin_turn(&mut self, reply: ReportSender, within: &Span) {
+        let schema = self.output.clone();
+        let model = self.kernel.settings().model.clone();
+        let transcript = self.kernel.transcript();
+        self.turn = Some(TurnUnderWay::begin(reply, transcript, schema, model));
+        let (provider, model) = (self.provider.trace_name(), &self.kernel.settings().model);
+        self.trace.turn_begins(within, provider, model);
+    }
+
     fn model_event(
         &mut self,
         event: Result<tooloop_model::StreamEvent, tooloop_model::ModelError>,
     ) -> Option<Input> {
         let call = self.model.as_ref()?.call;
+        self.trace.model_event(&event);
         match event {
             Ok(event) => {
                 if matches!(event, tooloop_model::StreamEvent::MessageStop { .. }) {
@@ -481,8 +495,10 @@ impl Driver {
         let Run {
             tool_use,
             cancellation,
+            span,
             ..
         } = self.runs.remove(&run)?;
+        Trace::tool_ended(&span, &output);
         if self.model.is_some() {
             self.early.push(cancellation);
         }
@@ -546,6 +562,7 @@ impl Driver {
         if entries.is_empty() {
             return Ok(());
         }
+        self.trace.entries(entries);
         self.journal.append(entries)?;
         if std::mem::take(durable) {
             self.journal.flush_now().await?;
@@ -576,7 +593,9 @@ impl Driver {
                 self.throw_away_early();
                 self.results.sent();
                 let provider = Arc::clone(&self.provider);
-                self.model = Some(ModelCall::start(provider, call, *request));
+                let price = || provider.info(&request.model).price;
+                let span = (self.trace).model_called(call, &request, provider.trace_name(), price);
+                self.model = Some(ModelCall::start(provider, call, *request, span));
             }
             Effect::CancelModel { call } => {
                 if self.model.as_ref().is_some_and(|model| model.call == call) {
@@ -588,6 +607,7 @@ impl Driver {
             Effect::RunTool { run, tool_use } => self.run_tool(run, tool_use),
             Effect::CancelTool { run } => {
                 if let Some(run) = self.runs.remove(&run) {
+                    Trace::tool_cancelled(&run.span);
                     run.cancellation.cancel();
                 }
             }
@@ -602,6 +622,7 @@ impl Driver {
                     tool_use: tool_use.clone(),
                     reason,
                 };
+                self.trace.asked(&tool_use);
                 self.asked.insert(ask, tool_use);
                 self.events.send(&Event::Asked(question.clone()));
                 let reply = self.approval.ask(question);
@@ -666,7 +687,8 @@ impl Driver {
         let results = Arc::clone(&self.results);
         let tool = self.registry.get(&tool_use.name).cloned();
         let input = tool_use.input.clone();
-        let task = self.tools.spawn(async move {
+        let span = self.trace.tool_begins(&tool_use);
+        let work = async move {
             let begun = Instant::now();
             let result = match (tool, input) {
                 // Broken off before it began: then it does not begin.
@@ -684,11 +706,13 @@ impl Driver {
                 duration,
                 result: results.fitted(id, result).await,
             }
-        });
+        };
+        let task = self.tools.spawn(work.instrument(span.clone()));
         let run_under_way = Run {
             tool_use,
             cancellation,
             task: task.id(),
+            span,
         };
         self.runs.insert(run, run_under_way);
     }
@@ -707,6 +731,7 @@ impl Driver {
         let (reply, mut report) = turn.end(end, self.kernel.transcript(), priced);
         report.unsent = unsent;
         report.background = self.background.under_way();
+        self.trace.turn_ends(&report);
         self.events
             .send(&Event::TurnEnded(Arc::new(report.clone())));
         drop(reply.send(Ok(report)));
@@ -736,6 +761,7 @@ impl Driver {
         if result.is_ok() {
             result = self.journal.flush_now().await;
         }
+        self.trace.close();
         result
     }
 }

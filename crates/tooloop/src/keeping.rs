@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use tokio::task::JoinError;
+use tokio::time::Instant;
 use tooloop_kernel::Entry;
 use tooloop_session::{Flush, Flushing, Store, StoreError};
 
@@ -36,6 +37,9 @@ impl Journal {
         }
         let appended = self.store.append(entries);
         self.failed = appended.is_err();
+        if !self.failed {
+            tracing::debug!(entries = entries.len(), "journal: written");
+        }
         self.dirty = true;
         appended
     }
@@ -51,11 +55,20 @@ impl Journal {
     pub(crate) fn flush_soon(&mut self) {
         if self.dirty && self.flushing.is_none() {
             self.dirty = false;
+            let begun = Instant::now();
+            let told = move |result: &Result<(), StoreError>| {
+                let ms = begun.elapsed().as_secs_f64() * 1e3;
+                tracing::debug!(ms, is_durable = result.is_ok(), "journal: flushed");
+            };
             self.flushing = Some(match &self.flush {
-                Flush::Waiting(flush) => flush(),
+                Flush::Waiting(flush) => Box::pin(flush().inspect(told)),
                 Flush::Blocking(flush) => {
                     let flush = Arc::clone(flush);
-                    let task = tokio::task::spawn_blocking(move || flush());
+                    let task = tokio::task::spawn_blocking(move || {
+                        let result = flush();
+                        told(&result);
+                        result
+                    });
                     Box::pin(task.map(joined))
                 }
             });

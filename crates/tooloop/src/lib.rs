@@ -47,6 +47,7 @@ mod report;
 mod results;
 mod session;
 mod stop_hook;
+mod trace;
 mod turn;
 
 /// Codecs, transport and the providers for tests.

@@ -174,7 +174,7 @@ impl Front {
         }
         self.terminal.print(text).await.map_err(|error| {
             Failure::new(
-                Status::Terminated,
+                Status::HungUp,
                 format!("cannot write to the terminal: {error}"),
             )
         })

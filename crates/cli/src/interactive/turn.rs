@@ -102,7 +102,7 @@ impl Turn<'_> {
                     changed = true;
                     let Ok(key) = key else {
                         // The terminal has gone away.
-                        leave = Some(Status::Terminated);
+                        leave = Some(Status::HungUp);
                         continue;
                     };
                     let Some(action) = keys::action(key) else { continue };
@@ -111,7 +111,7 @@ impl Turn<'_> {
                 }
                 written = join(&mut writing) => {
                     if written.is_err() {
-                        leave = Some(Status::Terminated);
+                        leave = Some(Status::HungUp);
                     }
                 }
                 ended = &mut turn => match ended.transpose() {
@@ -155,7 +155,7 @@ impl Turn<'_> {
             Err(error) => Err(error),
         };
         if written.is_err() {
-            leave = leave.or(Some(Status::Terminated));
+            leave = leave.or(Some(Status::HungUp));
         }
         Ok(Ended {
             report,

@@ -141,7 +141,7 @@ both! {
 
     /// C25
     fn signals_end_the_run_and_all_it_started(api) {
-        for (signal, status) in [(Signal::Interrupt, 130), (Signal::Terminate, 143), (Signal::HangUp, 143)] {
+        for (signal, status) in [(Signal::Interrupt, 130), (Signal::Terminate, 143), (Signal::HangUp, 129)] {
             let sleeps = [sleep(), sleep()];
             let scratch = Scratch::new();
             let command = format!("touch begun; {} & {}", sleeps[0], sleeps[1]);

@@ -7,10 +7,12 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::print_stdout,
     reason = "a test may fail anywhere"
 )]
 
 mod bash;
+mod collector;
 mod exits;
 mod files;
 mod full_disk;
@@ -23,4 +25,5 @@ mod session;
 mod sessions_cli;
 mod support;
 mod torture;
+mod traces;
 mod wire;

@@ -401,16 +401,16 @@ impl Random {
         Self(hasher.finish() | 1)
     }
 
-    /// Waits for a random time below so many milliseconds.
-    pub(crate) fn wait_ms(&mut self, most: u64) {
-        std::thread::sleep(Duration::from_micros(self.below(most * 1000)));
-    }
-
-    /// A number below this one.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    /// A number below `most`.
+    pub(crate) fn below(&mut self, most: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        self.0 % bound
+        self.0 % most
+    }
+
+    /// Waits for a random time below so many milliseconds.
+    pub(crate) fn wait_ms(&mut self, most: u64) {
+        std::thread::sleep(Duration::from_micros(self.below(most * 1000)));
     }
 }

@@ -27,6 +27,10 @@ pub enum SpoolState {
     Failed(String),
 }
 
+/// How much of the file is given back where the disk is full: who keeps the record of what was run
+/// may have the same disk, and must not stand still for the sake of what was printed.
+const GIVEN_BACK: u64 = 1 << 20;
+
 /// A spool file that is being written.
 #[derive(Debug)]
 pub(crate) struct SpoolFile {
@@ -71,6 +75,13 @@ impl SpoolFile {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
+                    if error.kind() == io::ErrorKind::StorageFull {
+                        let kept = self.spool.bytes.saturating_sub(GIVEN_BACK);
+                        // Where even this fails, the file keeps what it has.
+                        if file.set_len(kept).is_ok() {
+                            self.spool.bytes = kept;
+                        }
+                    }
                     state = Some(SpoolState::Failed(error.to_string()));
                     break;
                 }

@@ -10,9 +10,11 @@
 
 use std::ffi::{CStr, c_int, c_long, c_uint, c_void};
 use std::io;
+use std::net::Shutdown;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::ptr;
+use std::sync::Arc;
 
 use super::memory::{argument_memory, give_back_memory, rename_arguments};
 use super::spawn::Blocked;
@@ -28,7 +30,7 @@ const PATIENCE_MILLISECONDS: i64 = 2000;
 /// The harness's end of the connection.
 #[derive(Debug)]
 pub(crate) struct Guardian {
-    connection: UnixStream,
+    connection: Arc<UnixStream>,
     pid: i32,
 }
 
@@ -58,6 +60,15 @@ impl Note {
         };
         ((id as i64) << 8 | kind).to_ne_bytes()
     }
+
+    /// Sends it, with system calls only; says whether it could.
+    pub(super) fn send(self, connection: RawFd) -> bool {
+        let bytes = self.bytes();
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        // SAFETY: the pointer and the length are those of `bytes`.
+        let sent = unsafe { libc::send(connection, bytes.as_ptr().cast(), bytes.len(), flags) };
+        sent >= 0
+    }
 }
 
 impl Guardian {
@@ -84,7 +95,15 @@ impl Guardian {
         if pid < 0 {
             return Err(error);
         }
-        Ok(Self { connection, pid })
+        Ok(Self {
+            connection: Arc::new(connection),
+            pid,
+        })
+    }
+
+    /// What hangs up when the guardian is gone.
+    pub(crate) fn connection(&self) -> Arc<UnixStream> {
+        Arc::clone(&self.connection)
     }
 
     /// Tells the guardian something.
@@ -94,27 +113,20 @@ impl Guardian {
     /// # Errors
     /// The guardian is gone.
     pub(crate) fn tell(&self, note: Note) -> io::Result<()> {
-        let bytes = note.bytes();
-        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-        // SAFETY: the pointer and the length are those of `bytes`.
-        let sent = unsafe {
-            libc::send(
-                self.connection.as_raw_fd(),
-                bytes.as_ptr().cast(),
-                bytes.len(),
-                flags,
-            )
-        };
+        if note.send(self.connection.as_raw_fd()) {
+            return Ok(());
+        }
         let error = io::Error::last_os_error();
         match error.kind() {
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset if sent < 0 => Err(error),
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Err(error),
             _ => Ok(()),
         }
     }
 
     /// Closes the connection and waits until the guardian is gone.
     pub(crate) fn dismiss(self) {
-        drop(self.connection);
+        // Others may still watch it. What is gone already cannot be told.
+        self.connection.shutdown(Shutdown::Both).unwrap_or_default();
         // SAFETY: the child is ours and nobody else waits for it.
         while unsafe { libc::waitpid(self.pid, ptr::null_mut(), libc::__WALL) } < 0
             && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted

@@ -9,10 +9,13 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
 use std::ptr;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::fcntl_dupfd_cloexec;
+
+use super::guardian::Note;
 
 /// Enough for a few system calls, and for a signal frame should one come.
 const STACK: usize = 64 * 1024;
@@ -100,6 +103,8 @@ struct Plan<'a> {
     environment: &'a [*const c_char],
     oom_score: Option<&'a CStr>,
     has_oom_score: bool,
+    guardian: Option<RawFd>,
+    is_guarded: bool,
     failure: Option<(Stage, c_int)>,
 }
 
@@ -111,8 +116,13 @@ impl Spawner {
         })
     }
 
-    /// Starts a child as the leader of a session of its own.
-    pub(crate) fn spawn(&mut self, image: &Image) -> Result<i32, (Stage, io::Error)> {
+    /// Starts a child as the leader of a session of its own. Says whether it told the guardian of
+    /// it: by itself and before it is another program, for a harness may be killed at any time.
+    pub(crate) fn spawn(
+        &mut self,
+        image: &Image,
+        guardian: Option<&UnixStream>,
+    ) -> Result<(i32, bool), (Stage, io::Error)> {
         let extra: Vec<(RawFd, RawFd)> = image
             .extra
             .iter()
@@ -132,6 +142,8 @@ impl Spawner {
             environment: &environment,
             oom_score: image.oom_score.as_deref(),
             has_oom_score: false,
+            guardian: guardian.map(AsRawFd::as_raw_fd),
+            is_guarded: false,
             failure: None,
         };
         let top = self.stack.as_mut_ptr_range().end;
@@ -156,11 +168,14 @@ impl Spawner {
                     std::fs::write(format!("/proc/{pid}/oom_score_adj"), score.to_bytes())
                         .unwrap_or_default();
                 }
-                Ok(pid)
+                Ok((pid, plan.is_guarded))
             }
             Some((stage, code)) => {
                 // SAFETY: the child is ours, has exited, and is waited for by nobody else.
                 unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
+                if let (Some(guardian), true) = (guardian, plan.is_guarded) {
+                    Note::SessionGone(pid).send(guardian.as_raw_fd());
+                }
                 Err((stage, io::Error::from_raw_os_error(code)))
             }
         }
@@ -226,6 +241,9 @@ fn become_program(plan: &mut Plan<'_>) -> (Stage, c_int) {
         if libc::getppid() != plan.parent {
             // It died before the wish to die with it was noted.
             libc::_exit(127);
+        }
+        if let Some(guardian) = plan.guardian {
+            plan.is_guarded = Note::Session(libc::getpid()).send(guardian);
         }
         if let Some(score) = plan.oom_score {
             let file = libc::open(

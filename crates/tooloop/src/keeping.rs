@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
 use futures_util::FutureExt;
 use tokio::task::JoinError;
+use tokio::time::Instant;
 use tooloop_kernel::Entry;
 use tooloop_session::{Flush, Flushing, Store, StoreError};
 
@@ -37,11 +37,9 @@ impl Journal {
         }
         let appended = self.store.append(entries);
         self.failed = appended.is_err();
-        tracing::debug!(
-            entries = entries.len(),
-            is_written = appended.is_ok(),
-            "journal: written"
-        );
+        if !self.failed {
+            tracing::debug!(entries = entries.len(), "journal: written");
+        }
         self.dirty = true;
         appended
     }
@@ -57,15 +55,18 @@ impl Journal {
     pub(crate) fn flush_soon(&mut self) {
         if self.dirty && self.flushing.is_none() {
             self.dirty = false;
+            let begun = Instant::now();
+            let told = move |result: &Result<(), StoreError>| {
+                let ms = begun.elapsed().as_secs_f64() * 1e3;
+                tracing::debug!(ms, is_durable = result.is_ok(), "journal: flushed");
+            };
             self.flushing = Some(match &self.flush {
-                Flush::Waiting(flush) => flush(),
+                Flush::Waiting(flush) => Box::pin(flush().inspect(told)),
                 Flush::Blocking(flush) => {
                     let flush = Arc::clone(flush);
                     let task = tokio::task::spawn_blocking(move || {
-                        let begun = Instant::now();
                         let result = flush();
-                        let ms = begun.elapsed().as_secs_f64() * 1e3;
-                        tracing::debug!(ms, is_durable = result.is_ok(), "journal: flushed");
+                        told(&result);
                         result
                     });
                     Box::pin(task.map(joined))

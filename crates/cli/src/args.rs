@@ -15,7 +15,8 @@ use tooloop::Money;
     name = "tooloop",
     version,
     args_conflicts_with_subcommands = true,
-    after_help = "Exit status: 0 done, 1 the model or its provider failed, 2 usage, 41 no or wrong key, 42 bad input,\n\
+    after_help = "Exit status: 0 done, 1 the model or its provider failed or a replay differs, 2 usage,\n\
+                  41 no or wrong key, 42 bad input,\n\
                   52 settings, 53 turn limit, 54 internal fault, 59 tool call limit, 60 money or token limit, 61 time limit,\n\
                   62 no answer of the form asked for, 129 hung up, 130 interrupted,\n\
                   143 terminated."
@@ -38,6 +39,62 @@ pub(crate) enum Command {
     Sessions(SessionsCommand),
     /// Show each setting and where its value comes from
     Config(Box<RunArgs>),
+    /// Play a session again, offline, and compare it with its record
+    Replay(Box<ReplayArgs>),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// The file of --record, a session's journal, or a session's id or the beginning of it
+    #[arg(value_name = "FILE|SESSION")]
+    pub(crate) recording: String,
+    /// Whose results the calls have: those on record, or those of the tools, run for real in the
+    /// current folder as far as the permissions allow, and compared with those on record
+    #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
+    pub(crate) tools: ReplayTools,
+    /// How to print
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub(crate) output_format: OutputFormat,
+    /// With --tools live: calls that need no question
+    #[arg(
+        long = "allowedTools",
+        alias = "allowed-tools",
+        value_name = "RULES",
+        num_args = 1
+    )]
+    pub(crate) allowed_tools: Vec<String>,
+    /// With --tools live: calls that are refused, whatever else says
+    #[arg(
+        long = "disallowedTools",
+        alias = "disallowed-tools",
+        value_name = "RULES",
+        num_args = 1
+    )]
+    pub(crate) disallowed_tools: Vec<String>,
+    /// With --tools live: what is done about calls that no rule decides; nobody is asked
+    #[arg(long, value_name = "MODE")]
+    pub(crate) permission_mode: Option<String>,
+    /// The folder that the tools work in, and whose sessions are looked through
+    #[arg(short = 'C', long = "cd", value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+    /// With --tools live: a further folder that commands may work in
+    #[arg(long, value_name = "DIR")]
+    pub(crate) add_dir: Vec<PathBuf>,
+    /// A file with settings that beat those of user and project
+    #[arg(long, value_name = "FILE")]
+    pub(crate) settings: Option<PathBuf>,
+    /// Use no settings of the folder
+    #[arg(long)]
+    pub(crate) bare: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReplayTools {
+    /// The results on record; nothing is run
+    #[default]
+    Recorded,
+    /// The tools are run as well
+    Live,
 }
 
 #[derive(Debug, Args)]
@@ -273,6 +330,9 @@ pub(crate) struct RunArgs {
     /// Keep no record of the session
     #[arg(long)]
     pub(crate) no_session_persistence: bool,
+    /// Record the run into this new file, the model's part included, for "tooloop replay"
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
     /// Work in this folder
     #[arg(short = 'C', long = "cd", value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
@@ -288,6 +348,9 @@ pub(crate) struct RunArgs {
     /// Confine commands: this version knows only "off"
     #[arg(long, value_name = "PROFILE")]
     pub(crate) sandbox: Option<String>,
+    /// Add lines about all that happens to this file, without what was said and without keys
+    #[arg(long, value_name = "FILE")]
+    pub(crate) debug_file: Option<String>,
     /// Tell more on standard error
     #[arg(short, long)]
     pub(crate) verbose: bool,

@@ -24,6 +24,7 @@ use crate::exit::{self, Failure, Status};
 use crate::print::{self, Print, Prompts};
 use crate::setup::{self, Setup};
 use crate::signals::Signals;
+use crate::telemetry;
 use crate::text::clean;
 
 /// What a small local model was asked, a line for each turn, and what it said, a message for each
@@ -60,7 +61,10 @@ pub(crate) async fn hello(args: DemoArgs) -> Result<Status, Failure> {
     let typed = Cli::try_parse_from(["tooloop", "--bare", "--no-session-persistence"])
         .map_err(|error| Failure::new(Status::Internal, error.to_string()))?;
     let Setup {
-        provider, model, ..
+        provider,
+        model,
+        telemetry,
+        ..
     } = match setup::setup(&typed.run, &folder.0).await {
         Ok(setup) => setup,
         Err(failure) if failure.status == Status::Auth => {
@@ -81,7 +85,7 @@ pub(crate) async fn hello(args: DemoArgs) -> Result<Status, Failure> {
         "the model is {model} ({}); only reading commands are allowed",
         provider.name()
     );
-    play(Play {
+    let played = play(Play {
         provider,
         model,
         folder: &folder.0,
@@ -90,7 +94,9 @@ pub(crate) async fn hello(args: DemoArgs) -> Result<Status, Failure> {
         note: &note,
         format: args.output_format,
     })
-    .await
+    .await;
+    telemetry.finish(false).await;
+    played
 }
 
 /// A fresh folder that is removed at the end.
@@ -131,7 +137,11 @@ struct Play<'a> {
 async fn play(play: Play<'_>) -> Result<Status, Failure> {
     let processes = setup::processes()?;
     let rules = EnvironmentRules {
-        withhold: KEY_VARIABLES.iter().map(ToString::to_string).collect(),
+        withhold: KEY_VARIABLES
+            .iter()
+            .chain(&telemetry::WITHHELD)
+            .map(ToString::to_string)
+            .collect(),
         ..EnvironmentRules::default()
     };
     let mut bash = BashSettings::new(

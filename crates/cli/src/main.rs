@@ -11,11 +11,13 @@ mod interactive;
 mod output;
 mod print;
 mod records;
+mod replay;
 mod rewinding;
 mod sessions;
 mod settings;
 mod setup;
 mod signals;
+mod telemetry;
 mod text;
 mod toolset;
 
@@ -30,6 +32,7 @@ use crate::args::{Cli, Command, InputFormat, OutputFormat, RunArgs};
 use crate::exit::{Failure, Status};
 use crate::print::{Print, Prompts, complain};
 use crate::records::Records;
+use crate::setup::Setup;
 use crate::signals::Signals;
 
 fn main() -> ExitCode {
@@ -37,7 +40,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return not_parsed(&error),
     };
-    let format = cli.run.output_format;
+    let format = match &cli.command {
+        Some(Command::Replay(args)) => args.output_format,
+        _ => cli.run.output_format,
+    };
     let result = catch_unwind(AssertUnwindSafe(|| dispatch(cli))).unwrap_or_else(|_| {
         let words = "a fault inside tooloop ended the run; the session is recorded up to there";
         Err(Failure::new(Status::Internal, words))
@@ -92,6 +98,7 @@ fn dispatch(cli: Cli) -> Result<Status, Failure> {
         Some(Command::Demo(args)) => block_on(demo::demo(args)),
         Some(Command::Hello(args)) => block_on(demo::hello(args)),
         Some(Command::Config(args)) => config(&args),
+        Some(Command::Replay(args)) => block_on(replay::replay(*args)),
         Some(Command::Sessions(command)) => sessions::run(command),
     }
 }
@@ -164,12 +171,25 @@ async fn headless_run(args: RunArgs, workspace: &std::path::Path) -> Result<Stat
         InputFormat::StreamJson => Prompts::Lines(input::lines()),
     };
     // A server may be asked for its models here, which takes as long as the server likes.
-    let setup = tokio::select! {
+    let mut setup = tokio::select! {
         setup = setup::setup(&args, workspace) => setup?,
         status = signals.next() => {
             return Err(not_begun(status));
         }
     };
+    let telemetry = std::mem::take(&mut setup.telemetry);
+    let status = headless_session(&args, workspace, setup, prompts, signals).await;
+    telemetry.finish(args.verbose).await;
+    status
+}
+
+async fn headless_session(
+    args: &RunArgs,
+    workspace: &std::path::Path,
+    setup: Setup,
+    prompts: Prompts,
+    signals: Signals,
+) -> Result<Status, Failure> {
     let agent = setup
         .agent
         .build()
@@ -186,7 +206,8 @@ async fn headless_run(args: RunArgs, workspace: &std::path::Path) -> Result<Stat
             workspace.display()
         ));
     }
-    print::run(Print {
+    let recording = setup.recording;
+    let result = print::run(Print {
         session,
         processes: setup.processes,
         signals,
@@ -201,7 +222,9 @@ async fn headless_run(args: RunArgs, workspace: &std::path::Path) -> Result<Stat
         limits: setup.limits,
         verbose: args.verbose,
     })
-    .await
+    .await;
+    replay::complain_about(recording.as_ref());
+    result
 }
 
 fn not_begun(status: Status) -> Failure {
@@ -224,8 +247,13 @@ async fn piped_prompt(args: &RunArgs, signals: &mut Signals) -> Result<String, F
 }
 
 async fn interactive_run(args: RunArgs, workspace: &std::path::Path) -> Result<Status, Failure> {
-    let setup = setup::setup(&args, workspace).await?;
-    interactive::run(args.prompt, setup, workspace).await
+    let mut setup = setup::setup(&args, workspace).await?;
+    let telemetry = std::mem::take(&mut setup.telemetry);
+    let recording = setup.recording.clone();
+    let status = interactive::run(args.prompt, setup, workspace).await;
+    replay::complain_about(recording.as_ref());
+    telemetry.finish(args.verbose).await;
+    status
 }
 
 fn config(args: &RunArgs) -> Result<Status, Failure> {

@@ -44,7 +44,7 @@ impl Records {
     }
 
     /// Puts a record into its envelope.
-    fn record(&mut self, kind: &str, body: Value) -> Value {
+    pub(crate) fn record(&mut self, kind: &str, body: Value) -> Value {
         self.seq = self.seq.saturating_add(1);
         let mut record = Map::new();
         record.insert("type".into(), kind.into());

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tooloop::exec::{Environment, EnvironmentRules, Processes};
 use tooloop::journal::SessionId;
 use tooloop::provider::{
-    HttpProvider, KEY_VARIABLES, LOCAL_SERVERS, ModelOverrides, NO_MODEL_HELP, Provider,
-    ProviderConfig, ResolveError, Resolved, RoutedProvider, Secret, TransportConfig, Wanted,
-    detect_local, first_model_of, names_provider, resolve,
+    Cassette, HttpProvider, KEY_VARIABLES, LOCAL_SERVERS, ModelOverrides, NO_MODEL_HELP, Provider,
+    ProviderConfig, RecordingProvider, ResolveError, Resolved, RoutedProvider, Secret,
+    TransportConfig, Wanted, detect_local, first_model_of, names_provider, resolve,
 };
 use tooloop::tools::{BashSettings, LocalOps, Ops, TerminalSettings, WebFetchSettings};
 use tooloop::{
@@ -18,8 +18,10 @@ use tooloop::{
 
 use crate::args::RunArgs;
 use crate::exit::{Failure, Status};
+use crate::replay;
 use crate::sessions;
 use crate::settings::{self, Fault, Loaded, Problem, Settings, Sources};
+use crate::telemetry::{self, Telemetry};
 use crate::toolset::{self, Materials, ToolSet};
 
 /// What a run is made of, whatever its front end.
@@ -32,7 +34,10 @@ pub(crate) struct Setup {
     pub(crate) caps: Caps,
     pub(crate) limits: Limits,
     pub(crate) open: Open,
+    /// What the run is recorded on beside its journal.
+    pub(crate) recording: Option<Cassette>,
     pub(crate) warnings: Vec<String>,
+    pub(crate) telemetry: Telemetry,
 }
 
 /// Which session is begun or gone on with.
@@ -49,6 +54,17 @@ impl Open {
             Self::New(id) => agent.session_named(*id),
             Self::Resume(path) => agent.resume(path),
             Self::Fork(path, id) => agent.fork(path, *id),
+        }
+    }
+
+    /// The session's name.
+    pub(crate) fn session(&self) -> String {
+        match self {
+            Self::New(id) | Self::Fork(_, id) => id.to_string(),
+            Self::Resume(path) => {
+                let name = path.file_stem().unwrap_or_default();
+                name.to_string_lossy().into_owned()
+            }
         }
     }
 
@@ -111,6 +127,7 @@ pub(crate) fn load_settings(args: &RunArgs, workspace: &Path) -> Result<Loaded, 
         ("tools", &args.tools),
         ("permission_mode", &args.permission_mode),
         ("sandbox", &args.sandbox),
+        ("debug_file", &args.debug_file),
     ];
     for (key, value) in single {
         flags.extend(value.iter().map(|value| (key, value.clone())));
@@ -145,19 +162,67 @@ pub(crate) fn load_settings(args: &RunArgs, workspace: &Path) -> Result<Loaded, 
 
 /// Puts a run together. Asks the network only where a local server must be found or named.
 pub(crate) async fn setup(args: &RunArgs, workspace: &Path) -> Result<Setup, Failure> {
-    let Loaded {
-        settings, warnings, ..
-    } = load_settings(args, workspace)?;
+    let mut loaded = load_settings(args, workspace)?;
+    let (telemetry, more) = telemetry::start(&loaded.settings, &environment)?;
+    loaded.warnings.extend(more);
     let open = open(args, workspace)?;
-    let (provider, model) = provider(&settings).await?;
+    let settings = &loaded.settings;
+    let (provider, model) = provider(settings).await?;
     let fallback = settings
         .fallback_model
         .as_ref()
         .filter(|name| **name != model);
     let (provider, fallback) = match fallback {
-        Some(name) => with_fallback(&settings, provider, name)?,
+        Some(name) => with_fallback(settings, provider, name)?,
         None => (provider, None),
     };
+    let recording = replay::recording(args, settings, &open, workspace)?;
+    let provider: Arc<dyn Provider> = match &recording {
+        Some(cassette) => Arc::new(RecordingProvider::onto(provider, cassette.clone())),
+        None => provider,
+    };
+    let asked = Asked {
+        provider,
+        model,
+        fallback,
+    };
+    let setup = Setup {
+        telemetry,
+        ..assemble(args, workspace, loaded, open, asked)?
+    };
+    Ok(match recording {
+        Some(cassette) => Setup {
+            agent: setup.agent.recording(cassette.clone()),
+            recording: Some(cassette),
+            ..setup
+        },
+        None => setup,
+    })
+}
+
+/// Who writes the replies.
+pub(crate) struct Asked {
+    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) model: String,
+    pub(crate) fallback: Option<String>,
+}
+
+/// The same with a provider that is there already. Asks no network.
+pub(crate) fn assemble(
+    args: &RunArgs,
+    workspace: &Path,
+    loaded: Loaded,
+    open: Open,
+    asked: Asked,
+) -> Result<Setup, Failure> {
+    let Loaded {
+        settings, warnings, ..
+    } = loaded;
+    let Asked {
+        provider,
+        model,
+        fallback,
+    } = asked;
     let caps = Caps {
         wanted: settings.max_output_tokens,
     };
@@ -234,7 +299,9 @@ pub(crate) async fn setup(args: &RunArgs, workspace: &Path) -> Result<Setup, Fai
         caps,
         limits,
         open,
+        recording: None,
         warnings,
+        telemetry: Telemetry::default(),
     })
 }
 
@@ -291,6 +358,7 @@ fn policy(settings: &Settings, workspace: &Path) -> Policy {
 /// What commands may see of this process's environment.
 fn environment_rules(settings: &Settings) -> EnvironmentRules {
     let mut withhold: Vec<String> = KEY_VARIABLES.iter().map(ToString::to_string).collect();
+    withhold.extend(telemetry::WITHHELD.iter().map(ToString::to_string));
     withhold.extend(settings.withhold_environment.iter().cloned());
     EnvironmentRules {
         withhold,

@@ -64,6 +64,7 @@ impl Running {
                 if let Some(progress) = &command.progress {
                     progress.send_replace(Progress::default());
                 }
+                tracing::debug!(process = parts.pid, "a command starts");
                 Ok(Self {
                     inner: parts.inner,
                     command,
@@ -116,6 +117,8 @@ impl Running {
             self.inner.shared.finished(self.pid, None);
         }
         self.is_finished = true;
+        let (process, left) = (self.pid, leftovers.len());
+        tracing::debug!(process, ?end, left, "a command has ended");
         Outcome {
             end,
             duration,

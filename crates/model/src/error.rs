@@ -79,6 +79,30 @@ pub enum ModelErrorKind {
 }
 
 impl ModelErrorKind {
+    /// Its name, as it stands in records.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connection => "connection",
+            Self::FirstByteTimeout => "first_byte_timeout",
+            Self::IdleTimeout => "idle_timeout",
+            Self::ContentTimeout => "content_timeout",
+            Self::CutStream => "cut_stream",
+            Self::Decode => "decode",
+            Self::Overloaded => "overloaded",
+            Self::RateLimited => "rate_limited",
+            Self::Server => "server",
+            Self::Auth => "auth",
+            Self::Certificate => "certificate",
+            Self::Proxy => "proxy",
+            Self::BadRequest => "bad_request",
+            Self::NotFound => "not_found",
+            Self::ContextTooLong => "context_too_long",
+            Self::ContentRefused => "content_refused",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
     /// Whether trying the same request again can help.
     #[must_use]
     pub const fn is_retryable(self) -> bool {

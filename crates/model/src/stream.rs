@@ -1,17 +1,22 @@
 //! What a codec makes of a provider's stream.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{StopReason, ToolUseId, Usage, VendorData};
 
 /// One step in the growth of a reply. A codec's decoder yields them in order: a start, then blocks
 /// (each begun, grown and ended under its own index), then the stop. Anything may be followed by
 /// the end of the stream, which is an error unless [`StreamEvent::MessageStop`] came.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum StreamEvent {
     /// The reply has begun.
     MessageStart {
         /// The provider's id of the reply.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<String>,
         /// The model's name as the provider gives it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
     },
     /// A block has begun. Indices are the codec's own, each used once in a message.
@@ -64,7 +69,8 @@ pub enum StreamEvent {
 }
 
 /// What kind of block begins.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum BlockStart {
     /// Text.
     Text,

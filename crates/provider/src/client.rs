@@ -62,7 +62,10 @@ impl PooledClient {
         };
         let was_kept = self.connects.count() == before;
         match again {
-            Some(again) if was_kept && is_closed(&error) => self.client.execute(again).await,
+            Some(again) if was_kept && is_closed(&error) => {
+                tracing::debug!("the kept connection was closed: sent again on a new one");
+                self.client.execute(again).await
+            }
             _ => Err(error),
         }
     }

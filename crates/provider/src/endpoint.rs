@@ -50,6 +50,15 @@ pub(crate) fn shown(url: &str) -> String {
     }
 }
 
+/// A URL for a record: no login, and no query, which may hold a key.
+pub(crate) fn without_secrets(url: &Url) -> String {
+    let port = url
+        .port()
+        .map_or_else(String::new, |port| format!(":{port}"));
+    let host = url.host_str().unwrap_or_default();
+    format!("{}://{host}{port}{}", url.scheme(), url.path())
+}
+
 /// Host and port for a message; the port only where it is not the usual one.
 pub(crate) fn host_and_port(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();

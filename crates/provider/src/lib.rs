@@ -1,8 +1,8 @@
 //! Codecs for model APIs over one HTTP and SSE transport.
 //!
 //! A [`Provider`] turns a [`tooloop_model::Request`] into a stream of events. [`HttpProvider`] does
-//! so over HTTP with one [`Codec`] for each wire format; [`ScriptedProvider`] and
-//! [`ReplayProvider`] do so without any network. The vocabulary of vendors ends here: nothing above
+//! so over HTTP with one [`Codec`] for each wire format; [`ScriptedProvider`], [`ReplayProvider`] and
+//! [`CassetteProvider`] do so without any network. The vocabulary of vendors ends here: nothing above
 //! this crate knows a header, a field or an error word of theirs.
 //!
 //! ```
@@ -26,6 +26,7 @@
 #![warn(missing_docs)]
 
 mod anthropic;
+mod cassette;
 mod client;
 mod codec;
 mod config;
@@ -38,8 +39,10 @@ mod http;
 mod json_text;
 mod models;
 mod openai_chat;
+mod post;
 mod provider;
 mod reading;
+mod redact;
 mod replay;
 mod resolve;
 mod routed;
@@ -50,6 +53,10 @@ mod transport;
 mod words;
 
 pub use anthropic::AnthropicCodec;
+pub use cassette::{
+    CASSETTE_VERSION, Cassette, CassetteContent, CassetteError, CassetteProvider, RecordedCall,
+    RecordedReply, RecordedRequest, RecordingProvider, ValueDifference, first_difference,
+};
 pub use codec::{Codec, Decoder, Failure};
 pub use config::{
     Auth, ModelOverrides, OutputCapField, ProviderConfig, Proxy, ReasoningEcho, TransportConfig,
@@ -59,7 +66,9 @@ pub use detect::{LOCAL_SERVERS, LocalServer, detect_local, first_model_of};
 pub use help::{MODEL_HELP, NO_MODEL_HELP};
 pub use http::{BuildError, HttpProvider};
 pub use openai_chat::{ChatSettings, Echo, OpenAiChatCodec};
+pub use post::{Post, PostError};
 pub use provider::{ModelStream, Provider, request};
+pub use redact::Redactor;
 pub use replay::{ReplayError, ReplayProvider};
 pub use resolve::{KEY_VARIABLES, ResolveError, Resolved, Wanted, names_provider, resolve};
 pub use routed::RoutedProvider;

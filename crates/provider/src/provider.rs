@@ -20,6 +20,16 @@ pub trait Provider: Send + Sync + fmt::Debug {
     /// A name to show.
     fn name(&self) -> &str;
 
+    /// The name under which traces speak of it, by OpenTelemetry's conventions.
+    fn trace_name(&self) -> &str {
+        match self.name() {
+            "mistral" => "mistral_ai",
+            "gemini" => "gcp.gemini",
+            "xai" => "x_ai",
+            name => name,
+        }
+    }
+
     /// What is known of a model. Unknown models get safe numbers and no price.
     fn info(&self, model: &str) -> ModelInfo;
 
@@ -37,6 +47,10 @@ pub trait Provider: Send + Sync + fmt::Debug {
 impl<P: Provider + ?Sized> Provider for Arc<P> {
     fn name(&self) -> &str {
         (**self).name()
+    }
+
+    fn trace_name(&self) -> &str {
+        (**self).trace_name()
     }
 
     fn info(&self, model: &str) -> ModelInfo {

@@ -15,6 +15,7 @@ use reqwest::{Response, Url};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 use tooloop_model::{ModelError, ModelErrorKind, StreamEvent};
+use tracing::{Instrument, Span, debug, debug_span, field::Empty};
 
 use crate::client::{PooledClient, connection_error, root_cause};
 use crate::codec::Failure;
@@ -70,10 +71,37 @@ pub(crate) struct Call {
 /// Makes the call. Resolves with the first bytes of the reply.
 pub(crate) async fn stream(call: Call, codec: &dyn Codec) -> Result<ModelStream, ModelError> {
     let secrets = Arc::clone(&call.secrets);
-    start(call, codec).await.map_err(|mut error| {
+    let span = span(&call);
+    let started = start(call, codec).instrument(span.clone()).await;
+    started.map_err(|mut error| {
         redact(&mut error, &secrets);
+        failed(&span, &error);
         error
     })
+}
+
+/// A request, from its sending to the end of the answer.
+fn span(call: &Call) -> Span {
+    debug_span!(
+        "http",
+        otel.name = "POST",
+        otel.kind = "CLIENT",
+        otel.status_code = Empty,
+        http.request.method = "POST",
+        http.request.body.size = call.body.len(),
+        http.response.status_code = Empty,
+        server.address = call.url.host_str(),
+        server.port = call.url.port_or_known_default(),
+        url.full = endpoint::without_secrets(&call.url),
+        error.r#type = Empty,
+    )
+}
+
+fn failed(span: &Span, error: &ModelError) {
+    let status = error.status.map(|status| status.to_string());
+    let kind = status.as_deref().unwrap_or(error.kind.name());
+    span.record("error.type", kind);
+    span.record("otel.status_code", "ERROR");
 }
 
 async fn start(call: Call, codec: &dyn Codec) -> Result<ModelStream, ModelError> {
@@ -93,6 +121,9 @@ async fn start(call: Call, codec: &dyn Codec) -> Result<ModelStream, ModelError>
         let failed = |error| connection_error(&url, &error);
         let request = request.body(Bytes::from(body)).build().map_err(failed)?;
         let mut response = client.send(request).await.map_err(failed)?;
+        let status = response.status().as_u16();
+        Span::current().record("http.response.status_code", status);
+        debug!(status, "answered");
         if response.status() != reqwest::StatusCode::OK {
             return Err(refused(response, &host, codec).await);
         }
@@ -128,7 +159,9 @@ async fn start(call: Call, codec: &dyn Codec) -> Result<ModelStream, ModelError>
         }
     };
     let (response, head) = begun?;
+    debug!("the reply begins");
     let reading = Reading {
+        span: Span::current(),
         host,
         response: Some(response),
         decoder: codec.decoder(),
@@ -154,6 +187,8 @@ async fn rung(alarm: impl Future<Output = ()>) {
 
 /// A reply that is being read.
 struct Reading {
+    /// Ends with the reading.
+    span: Span,
     host: String,
     /// Gone once the body has ended or is of no more interest.
     response: Option<Response>,
@@ -198,6 +233,7 @@ impl Reading {
                 self.over = true;
                 self.response = None;
                 redact(&mut error, &self.secrets);
+                failed(&self.span, &error);
                 return Some(Err(error));
             }
             if self.decoder.ended() {

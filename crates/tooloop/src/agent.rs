@@ -1,15 +1,16 @@
 //! The recipe.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
 use tooloop_kernel::{
     Entry, Fallback, Ledger, Limits, OutputWay, RetryPolicy, Settings, Transcript,
 };
 use tooloop_policy::{Policy, Rule};
-use tooloop_provider::Provider;
+use tooloop_provider::{Cassette, Provider};
 use tooloop_session::{
-    Catalog, ForkedFrom, Header, JsonlStore, MemoryStore, SessionId, Store, files_beside,
+    Catalog, ForkedFrom, Header, JsonlStore, Line, MemoryStore, SessionId, Store, files_beside,
     inherited_files, inherited_outputs, outputs_beside, read_past,
 };
 use tooloop_tool::{DynTool, Registry, Scope, Tool, tool};
@@ -18,6 +19,7 @@ use crate::checkpoints::{self, Place};
 use crate::driver::{self, Keep, Parts};
 use crate::output_schema::{AnswerTool, OutputSchema};
 use crate::paths;
+use crate::replay::RecordingStore;
 use crate::{Approval, BuildError, ResultBudget, Session, SessionError, StopHook};
 
 /// An immutable recipe: provider, model, system prompt, tools, policy. Cheap to clone; any number
@@ -37,6 +39,10 @@ struct Recipe {
     catalog: Option<Catalog>,
     checkpoints: bool,
     folders: Vec<PathBuf>,
+    recording: Option<Cassette>,
+    /// Whether a session is, or was, on the cassette.
+    recorded: AtomicBool,
+    chance: fn() -> u16,
     output: Option<OutputSchema>,
     stop_hook: Option<Arc<dyn StopHook>>,
     ledger: Option<Ledger>,
@@ -56,6 +62,8 @@ pub struct AgentBuilder {
     folders: Vec<PathBuf>,
     journal: Option<PathBuf>,
     checkpoints: bool,
+    recording: Option<Cassette>,
+    chance: Option<fn() -> u16>,
     fallback: Option<Fallback>,
     output: Option<OutputSchema>,
     stop_hook: Option<Arc<dyn StopHook>>,
@@ -74,6 +82,8 @@ impl std::fmt::Debug for ToolEntry {
 #[derive(Default)]
 struct Past {
     transcript: Transcript,
+    /// What it is the fold of, where that is to be recorded.
+    entries: Vec<Entry>,
     /// What was wrong with its record.
     warnings: Vec<String>,
     /// The folders with the long outputs that it names, beside the session's own.
@@ -150,6 +160,14 @@ impl AgentBuilder {
     /// called: for tools that work on this machine's files.
     pub fn checkpoints(mut self, kept: bool) -> Self {
         self.checkpoints = kept;
+        self
+    }
+
+    /// Writes the entries of the session onto a cassette as well, so that it can be replayed
+    /// elsewhere ([`crate::replay`]). The model's part is recorded by a
+    /// [`tooloop_provider::RecordingProvider`] on the same cassette. One cassette holds one session.
+    pub fn recording(mut self, cassette: Cassette) -> Self {
+        self.recording = Some(cassette);
         self
     }
 
@@ -234,6 +252,13 @@ impl AgentBuilder {
         self
     }
 
+    /// Where the random numbers come from that spread the retries of many. The clock if this is not
+    /// called; for tests that must come out the same twice.
+    pub fn chance(mut self, chance: fn() -> u16) -> Self {
+        self.chance = Some(chance);
+        self
+    }
+
     /// Makes the agent.
     ///
     /// # Errors
@@ -290,6 +315,9 @@ impl AgentBuilder {
             catalog,
             checkpoints: self.checkpoints,
             folders,
+            recording: self.recording,
+            recorded: AtomicBool::new(false),
+            chance: self.chance.unwrap_or(driver::chance),
             output: self.output,
             stop_hook: self.stop_hook,
             ledger: self.ledger,
@@ -356,10 +384,16 @@ impl Agent {
     /// # Errors
     /// If the journal cannot be read or another process writes to it.
     pub fn resume(&self, path: &Path) -> Result<Session, SessionError> {
+        let entries = self.to_record(|| {
+            let mut entries = Vec::new();
+            read_past(path, |line| entries.extend(entry(&line)))?;
+            Ok(entries)
+        })?;
         let opened = JsonlStore::open(path)?;
         let outputs = Some((outputs_beside(path), Keep::WithTheJournal));
         let past = Past {
             transcript: opened.transcript,
+            entries,
             warnings: opened.warnings,
             outputs: inherited_outputs(path, &opened.header),
             files: Some((files_beside(path), inherited_files(path, &opened.header))),
@@ -386,6 +420,7 @@ impl Agent {
             let turns = read.transcript.turns().len();
             checkpoints::inherit(&files_beside(path), folder, turns);
         }
+        let entries = self.to_record(|| Ok(lines.iter().filter_map(entry).collect()))?;
         let store: Box<dyn Store> = match &self.0.catalog {
             None => Box::new(MemoryStore::named(id)),
             Some(catalog) => {
@@ -401,6 +436,7 @@ impl Agent {
         };
         let past = Past {
             transcript: read.transcript,
+            entries,
             warnings: read.warnings,
             outputs: past_outputs,
             files: files.map(|folder| (folder, past_files)),
@@ -416,6 +452,7 @@ impl Agent {
         entries.iter().for_each(|entry| transcript.apply(entry));
         let past = Past {
             transcript,
+            entries: entries.to_vec(),
             resumed: !entries.is_empty(),
             ..Past::default()
         };
@@ -440,12 +477,50 @@ impl Agent {
         self.0.checkpoints.then(|| files_beside(&catalog.path(id)))
     }
 
+    /// What a session's tools are run with, without a session.
+    pub(crate) fn parts_for_tools(&self) -> Parts {
+        let id = SessionId::generate();
+        let folder = std::env::temp_dir().join(format!("tooloop-outputs-{id}"));
+        let outputs = Some((folder, Keep::WhileItRuns));
+        self.parts(Box::new(MemoryStore::named(id)), Past::default(), outputs)
+    }
+
     fn start(
         &self,
         store: Box<dyn Store>,
         past: Past,
         outputs: Option<(PathBuf, Keep)>,
     ) -> Session {
+        let (store, past) = self.recorded(store, past);
+        driver::start(self.parts(store, past, outputs))
+    }
+
+    /// The entries of the past, where they are to be recorded.
+    fn to_record(
+        &self,
+        read: impl FnOnce() -> Result<Vec<Entry>, SessionError>,
+    ) -> Result<Vec<Entry>, SessionError> {
+        match &self.0.recording {
+            Some(_) => read(),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The store, writing onto the cassette as well if this is its session.
+    fn recorded(&self, store: Box<dyn Store>, mut past: Past) -> (Box<dyn Store>, Past) {
+        let Some(cassette) = &self.0.recording else {
+            return (store, past);
+        };
+        if self.0.recorded.swap(true, Ordering::AcqRel) {
+            past.warnings
+                .push("this session is not recorded: a recording holds one session".into());
+            return (store, past);
+        }
+        let store = RecordingStore::new(store, cassette.clone(), &past.entries);
+        (Box::new(store), past)
+    }
+
+    fn parts(&self, store: Box<dyn Store>, past: Past, outputs: Option<(PathBuf, Keep)>) -> Parts {
         let scope = outputs
             .as_ref()
             .map_or_else(Scope::new, |(folder, _)| Scope::with_outputs(folder));
@@ -462,7 +537,7 @@ impl Agent {
                 .allow
                 .extend(Rule::reading_below(&paths::real(folder)));
         }
-        driver::start(Parts {
+        Parts {
             provider: Arc::clone(&recipe.provider),
             settings: recipe.settings.clone(),
             registry: recipe.registry.for_session(&scope),
@@ -473,6 +548,7 @@ impl Agent {
             transcript: past.transcript,
             warnings: past.warnings,
             resumed: past.resumed,
+            chance: recipe.chance,
             results: recipe.results,
             outputs,
             files: past
@@ -488,6 +564,14 @@ impl Agent {
             output: recipe.output.clone(),
             stop_hook: recipe.stop_hook.clone(),
             ledger: recipe.ledger.clone(),
-        })
+        }
+    }
+}
+
+/// The entry in a line, if this version understands it.
+fn entry(line: &Line) -> Option<Entry> {
+    match line {
+        Line::Record(record) => Some(record.entry.clone()),
+        Line::Unknown(_) => None,
     }
 }

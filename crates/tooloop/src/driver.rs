@@ -5,20 +5,20 @@
 
 mod files;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 use tooloop_kernel::{
     Answer, Delivery, Effect, Entry, Input, Kernel, Ledger, Settings, StopJudgement, Sync,
@@ -29,16 +29,18 @@ use tooloop_policy::Policy;
 use tooloop_provider::Provider;
 use tooloop_session::{Store, StoreError};
 use tooloop_tool::{Background, Progress, Registry, ToolContext, ToolError, ToolOutput};
+use tracing::{Instrument, Span};
 
 use crate::checkpoints::{Checkpoints, Place};
 use crate::event::Broadcast;
 use crate::gate::RegistryGate;
-use crate::keeping::{Journal, flushed};
+use crate::keeping::Journal;
 use crate::model_call::ModelCall;
 use crate::output_schema::OutputSchema;
 use crate::results::Results;
 use crate::session::Command;
-use crate::turn::TurnUnderWay;
+use crate::trace::Trace;
+use crate::turn::{ReportSender, TurnUnderWay};
 use crate::{
     Approval, Event, Question, Reply, ResultBudget, Session, SessionError, StopHook, Stopping,
 };
@@ -61,6 +63,8 @@ pub(crate) struct Parts {
     pub(crate) transcript: Transcript,
     pub(crate) warnings: Vec<String>,
     pub(crate) resumed: bool,
+    /// Where random numbers come from.
+    pub(crate) chance: fn() -> u16,
     pub(crate) results: ResultBudget,
     /// Where long results go, and whether that ends with the session.
     pub(crate) outputs: Option<(PathBuf, Keep)>,
@@ -119,9 +123,10 @@ pub(crate) fn start(parts: Parts) -> Session {
         journal: Journal::new(parts.store),
         events: Arc::clone(&events),
         clock: Instant::now(),
+        chance: parts.chance,
         model: None,
         tools: JoinSet::new(),
-        runs: HashMap::new(),
+        runs: BTreeMap::new(),
         early: Vec::new(),
         told: Vec::new(),
         started: None,
@@ -129,6 +134,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         asked: HashMap::new(),
         timers: Vec::new(),
         turn: None,
+        trace: Trace::new(id),
         rewinding: None,
         background: background.clone(),
         results: Arc::new(Results::new(parts.results, outputs)),
@@ -162,9 +168,11 @@ struct Driver {
     events: Arc<Broadcast>,
     /// The zero of the kernel's time.
     clock: Instant,
+    chance: fn() -> u16,
     model: Option<ModelCall>,
     tools: JoinSet<Ran>,
-    runs: HashMap<u64, Run>,
+    /// In order, so that they end in order.
+    runs: BTreeMap<u64, Run>,
     /// Of calls that are over while their message is still being written: fires if their results
     /// are thrown away, as it does for calls that run.
     early: Vec<CancellationToken>,
@@ -182,6 +190,7 @@ struct Driver {
     /// Somebody judges whether the model is done.
     judging: Option<(u64, BoxFuture<'static, Option<StopJudgement>>)>,
     turn: Option<TurnUnderWay>,
+    trace: Trace,
     /// Who waits until the conversation is taken back.
     rewinding: Option<oneshot::Sender<Result<(), SessionError>>>,
     background: Background,
@@ -198,6 +207,7 @@ struct Run {
     is_read_only: bool,
     cancellation: CancellationToken,
     task: tokio::task::Id,
+    span: Span,
 }
 
 /// What a tool came to.
@@ -309,7 +319,7 @@ impl Driver {
             event = model => Came::Model(event),
             timer = timer => Came::Timer(timer),
             (stop, judgement) = judged => Came::Judged(stop, judgement),
-            result = flush => Came::Flushed(flushed(result)),
+            result = flush => Came::Flushed(result),
         }
     }
 
@@ -350,8 +360,7 @@ impl Driver {
                 Input::StopJudged { stop, judgement }
             }
             Came::Flushed(result) => {
-                self.journal.flushing = None;
-                result?;
+                self.journal.flushed(result)?;
                 self.journal.flush_soon();
                 return Ok(());
             }
@@ -377,6 +386,7 @@ impl Driver {
         if self.kernel.is_idle() {
             // Nothing waited to be told: the turn did not begin.
             self.turn = None;
+            self.trace.nothing_began();
         }
         let waits = self.kernel.wants_wake();
         self.noticed
@@ -388,29 +398,27 @@ impl Driver {
 
     fn command(&mut self, command: Command) -> Option<Input> {
         match command {
-            Command::Prompt { content, reply } => {
+            Command::Prompt {
+                content,
+                reply,
+                span,
+            } => {
                 if self.turn.is_some() {
                     drop(reply.send(Err(SessionError::Busy)));
                     return None;
                 }
-                let schema = self.output.clone();
-                let model = self.kernel.settings().model.clone();
-                let transcript = self.kernel.transcript();
-                self.turn = Some(TurnUnderWay::begin(reply, transcript, schema, model));
+                self.begin_turn(reply, &span);
                 Some(Input::User {
                     content,
                     delivery: Delivery::Steer,
                 })
             }
-            Command::Wake { reply } => {
+            Command::Wake { reply, span } => {
                 if self.turn.is_some() {
                     drop(reply.send(Err(SessionError::Busy)));
                     return None;
                 }
-                let schema = self.output.clone();
-                let model = self.kernel.settings().model.clone();
-                let transcript = self.kernel.transcript();
-                self.turn = Some(TurnUnderWay::begin(reply, transcript, schema, model));
+                self.begin_turn(reply, &span);
                 Some(Input::Wake)
             }
             // Outside of a turn nobody would get its report.
@@ -458,11 +466,21 @@ impl Driver {
         }
     }
 
+    fn begin_turn(&mut self, reply: ReportSender, within: &Span) {
+        let schema = self.output.clone();
+        let model = self.kernel.settings().model.clone();
+        let transcript = self.kernel.transcript();
+        self.turn = Some(TurnUnderWay::begin(reply, transcript, schema, model));
+        let (provider, model) = (self.provider.trace_name(), &self.kernel.settings().model);
+        self.trace.turn_begins(within, provider, model);
+    }
+
     fn model_event(
         &mut self,
         event: Result<tooloop_model::StreamEvent, tooloop_model::ModelError>,
     ) -> Option<Input> {
         let call = self.model.as_ref()?.call;
+        self.trace.model_event(&event);
         match event {
             Ok(event) => {
                 if matches!(event, tooloop_model::StreamEvent::MessageStop { .. }) {
@@ -476,7 +494,7 @@ impl Driver {
                     call,
                     error,
                     now: self.clock.elapsed(),
-                    chance: chance(),
+                    chance: (self.chance)(),
                 })
             }
         }
@@ -503,8 +521,10 @@ impl Driver {
             tool_use,
             is_read_only,
             cancellation,
+            span,
             ..
         } = self.runs.remove(&run)?;
+        Trace::tool_ended(&span, &output);
         if is_read_only {
             let turn = self.kernel.transcript().turns().len();
             self.told.push((turn, cancellation.clone()));
@@ -572,6 +592,7 @@ impl Driver {
         if entries.is_empty() {
             return Ok(());
         }
+        self.trace.entries(entries);
         self.journal.append(entries)?;
         if std::mem::take(durable) {
             self.journal.flush_now().await?;
@@ -603,12 +624,14 @@ impl Driver {
             Effect::Record { .. } => {}
             Effect::CallModel { call, request } => {
                 if let Some(turn) = &mut self.turn {
-                    turn.model_called();
+                    turn.model_called(&request.model);
                 }
                 self.throw_away_early();
                 self.results.sent();
                 let provider = Arc::clone(&self.provider);
-                self.model = Some(ModelCall::start(provider, call, *request));
+                let price = || provider.info(&request.model).price;
+                let span = (self.trace).model_called(call, &request, provider.trace_name(), price);
+                self.model = Some(ModelCall::start(provider, call, *request, span));
             }
             Effect::CancelModel { call } => {
                 if self.model.as_ref().is_some_and(|model| model.call == call) {
@@ -620,6 +643,7 @@ impl Driver {
             Effect::RunTool { run, tool_use } => self.run_tool(run, tool_use),
             Effect::CancelTool { run } => {
                 if let Some(run) = self.runs.remove(&run) {
+                    Trace::tool_cancelled(&run.span);
                     run.cancellation.cancel();
                 }
             }
@@ -634,6 +658,7 @@ impl Driver {
                     tool_use: tool_use.clone(),
                     reason,
                 };
+                self.trace.asked(&tool_use);
                 self.asked.insert(ask, tool_use);
                 self.events.send(&Event::Asked(question.clone()));
                 let reply = self.approval.ask(question);
@@ -704,7 +729,8 @@ impl Driver {
         let results = Arc::clone(&self.results);
         let tool = self.registry.get(&tool_use.name).cloned();
         let input = tool_use.input.clone();
-        let task = self.tools.spawn(async move {
+        let span = self.trace.tool_begins(&tool_use);
+        let work = async move {
             let kept = match &checkpoint {
                 Some(checkpoint) => checkpoint.before(&context.cancellation).await,
                 None => true,
@@ -712,6 +738,8 @@ impl Driver {
             let begun = Instant::now();
             let result = match (tool, input) {
                 (Some(_), _) if !kept => Err(ToolError::Cancelled),
+                // Broken off before it began: then it does not begin.
+                _ if context.cancellation.is_cancelled() => Err(ToolError::Cancelled),
                 (Some(tool), ToolInput::Valid(input)) => tool.run(&input, &context).await,
                 // The gate lets neither pass.
                 (None, _) | (_, ToolInput::Invalid { .. }) => {
@@ -728,12 +756,14 @@ impl Driver {
                 duration,
                 result: results.fitted(id, result).await,
             }
-        });
+        };
+        let task = self.tools.spawn(work.instrument(span.clone()));
         let run_under_way = Run {
             tool_use,
             is_read_only,
             cancellation,
             task: task.id(),
+            span,
         };
         self.runs.insert(run, run_under_way);
     }
@@ -752,6 +782,7 @@ impl Driver {
         let (reply, mut report) = turn.end(end, self.kernel.transcript(), priced);
         report.unsent = unsent;
         report.background = self.background.under_way();
+        self.trace.turn_ends(&report);
         self.events
             .send(&Event::TurnEnded(Arc::new(report.clone())));
         drop(reply.send(Ok(report)));
@@ -766,7 +797,7 @@ impl Driver {
         self.questions.clear();
         self.judging = None;
         self.timers.clear();
-        for (_, run) in self.runs.drain() {
+        for run in std::mem::take(&mut self.runs).into_values() {
             run.cancellation.cancel();
         }
         let ended = async { while self.tools.join_next().await.is_some() {} };
@@ -784,12 +815,13 @@ impl Driver {
         if result.is_ok() {
             result = self.journal.flush_now().await;
         }
+        self.trace.close();
         result
     }
 }
 
 /// A random number: the bottom of the clock is enough to spread retries.
-fn chance() -> u16 {
+pub(crate) fn chance() -> u16 {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |since| since.subsec_nanos());

@@ -44,11 +44,13 @@ mod model_call;
 mod output_schema;
 mod paths;
 mod prompt;
+pub mod replay;
 mod report;
 mod results;
 mod rewind;
 mod session;
 mod stop_hook;
+mod trace;
 mod turn;
 
 /// Codecs, transport and the providers for tests.
@@ -91,3 +93,8 @@ pub use tooloop_tool::{
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// So are those of the page about recordings.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/replay.md")]
+struct ReplayPage;

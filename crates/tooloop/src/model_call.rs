@@ -2,13 +2,14 @@
 
 use std::future::pending;
 use std::sync::Arc;
-use std::time::Instant;
 
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tooloop_model::{ModelError, ModelErrorKind, Request, StreamEvent};
 use tooloop_provider::{ModelStream, Provider};
+use tracing::{Instrument, Span};
 
 /// One model call. Polled by the driver itself, so that a delta costs no hop between tasks.
 pub(crate) struct ModelCall {
@@ -24,14 +25,21 @@ enum State {
 }
 
 impl ModelCall {
-    pub(crate) fn start(provider: Arc<dyn Provider>, call: u64, request: Request) -> Self {
+    /// What happens until the reply begins belongs into the span.
+    pub(crate) fn start(
+        provider: Arc<dyn Provider>,
+        call: u64,
+        request: Request,
+        span: Span,
+    ) -> Self {
+        let asked = async move {
+            // Dropping the call closes its connection: there is nothing else to cancel.
+            provider.stream(request, CancellationToken::new()).await
+        };
         Self {
             call,
             begun: Instant::now(),
-            state: State::Asked(Box::pin(async move {
-                // Dropping the call closes its connection: there is nothing else to cancel.
-                provider.stream(request, CancellationToken::new()).await
-            })),
+            state: State::Asked(Box::pin(asked.instrument(span))),
         }
     }
 

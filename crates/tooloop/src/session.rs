@@ -10,6 +10,7 @@ use tooloop_kernel::{Delivery, Limits, Transcript};
 use tooloop_model::Content;
 use tooloop_session::SessionId;
 use tooloop_tool::Background;
+use tracing::Span;
 
 use crate::checkpoints::{Back, FilesRewound, How};
 use crate::event::Broadcast;
@@ -39,9 +40,12 @@ pub(crate) enum Command {
     Prompt {
         content: Vec<Content>,
         reply: oneshot::Sender<Result<TurnReport, SessionError>>,
+        /// The one that the turn's span belongs into.
+        span: Span,
     },
     Wake {
         reply: oneshot::Sender<Result<TurnReport, SessionError>>,
+        span: Span,
     },
     Say {
         content: Vec<Content>,
@@ -110,7 +114,13 @@ impl Session {
             return Err(SessionError::BlankPrompt);
         }
         let (reply, answer) = oneshot::channel();
-        self.tell(Command::Prompt { content, reply }).await?;
+        let span = Span::current();
+        let prompt = Command::Prompt {
+            content,
+            reply,
+            span,
+        };
+        self.tell(prompt).await?;
         answer.await.map_err(|_| SessionError::Closed)?
     }
 
@@ -138,7 +148,8 @@ impl Session {
     /// If a turn is under way, or the journal fails.
     pub async fn wake(&self) -> Result<Option<TurnReport>, SessionError> {
         let (reply, answer) = oneshot::channel();
-        self.tell(Command::Wake { reply }).await?;
+        let span = Span::current();
+        self.tell(Command::Wake { reply, span }).await?;
         match answer.await {
             Ok(report) => report.map(Some),
             Err(_) if self.commands.is_closed() => Err(SessionError::Closed),

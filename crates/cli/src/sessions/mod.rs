@@ -18,6 +18,8 @@ use crate::exit::Status;
 use crate::rewinding;
 use crate::setup;
 
+pub(crate) use show::tell;
+
 /// Does what was asked for.
 pub(crate) fn run(command: SessionsCommand) -> Result<Status, Failure> {
     let root = root(&setup::environment);
@@ -96,7 +98,7 @@ pub(crate) fn run(command: SessionsCommand) -> Result<Status, Failure> {
 }
 
 /// The journal that is meant: a file, where one is named as such, else a session.
-fn find(catalog: &Catalog, wanted: &str) -> Result<PathBuf, Failure> {
+pub(crate) fn find(catalog: &Catalog, wanted: &str) -> Result<PathBuf, Failure> {
     let path = Path::new(wanted);
     if wanted.contains('/') || path.extension().is_some_and(|end| end == "jsonl") {
         return std::path::absolute(path)

@@ -18,7 +18,10 @@ pub(crate) fn show(path: &Path, json: bool) -> Result<Status, Failure> {
         let text = if json {
             serde_json::to_string(&line).unwrap_or_default() + "\n"
         } else {
-            tell(&line)
+            match &line {
+                Line::Record(record) => tell(&record.entry),
+                Line::Unknown(_) => String::new(),
+            }
         };
         broken = broken || out.write_all(text.as_bytes()).is_err();
     })
@@ -40,11 +43,9 @@ pub(crate) fn show(path: &Path, json: bool) -> Result<Status, Failure> {
     Ok(Status::Done)
 }
 
-fn tell(line: &Line) -> String {
-    let Line::Record(record) = line else {
-        return String::new();
-    };
-    let text = match &record.entry {
+/// An entry as a person is told it.
+pub(crate) fn tell(entry: &Entry) -> String {
+    let text = match entry {
         Entry::Message(message) => match message.message() {
             Message::User(content) => format!("> {}\n", parts(content).replace('\n', "\n> ")),
             Message::Assistant(reply) => reply.content.iter().map(block).collect(),

@@ -33,7 +33,7 @@ const TOKENS: u64 = 100_000_000;
 
 /// All keys, in the order in which they are shown.
 #[rustfmt::skip]
-pub(super) static KEYS: [Key; 32] = [
+pub(super) static KEYS: [Key; 35] = [
     key("model", Free, |s| Slot::Text(&mut s.model), "the model's name, as the provider knows it"),
     key("fallback_model", Free, |s| Slot::Text(&mut s.fallback_model), "the model for the rest of a prompt whose model is overloaded three times in a row"),
     key("models_file", Never, |s| Slot::Path(&mut s.models_file), "a file of model data (TOML) that beats what is known: windows, caps, prices; a relative path starts at the settings file's folder"),
@@ -66,6 +66,9 @@ pub(super) static KEYS: [Key; 32] = [
     key("checkpoints", Never, |s| Slot::Flag(&mut s.checkpoints), "whether the old contents of changed files are kept, so that a rewind can restore them"),
     key("pass_environment", Never, |s| Slot::Variables(&mut s.pass_environment), "variables that commands may see although they look like secrets or are withheld"),
     key("withhold_environment", Free, |s| Slot::Variables(&mut s.withhold_environment), "further variables that commands may not see"),
+    key("debug_file", Never, |s| Slot::Path(&mut s.debug_file), "a file that lines about all that happens are added to, without what was said and without keys"),
+    key("log", Never, |s| Slot::Text(&mut s.log), "what goes into `debug_file`: a level, or levels by room such as `tooloop=info,tooloop_provider=trace`; by default `debug`"),
+    key("otlp_endpoint", Never, |s| Slot::Url(&mut s.otlp_endpoint), "where traces are sent, unless the variables of OpenTelemetry say so; `/v1/traces` is added"),
 ];
 
 const fn key(

@@ -79,6 +79,9 @@ pub(crate) struct Settings {
     pub(crate) pass_environment: Vec<String>,
     /// Holds the key variable too, if one is named.
     pub(crate) withhold_environment: Vec<String>,
+    pub(crate) debug_file: Option<PathBuf>,
+    pub(crate) log: Option<String>,
+    pub(crate) otlp_endpoint: Option<String>,
 }
 
 impl Default for Settings {
@@ -116,6 +119,9 @@ impl Default for Settings {
             checkpoints: true,
             pass_environment: Vec::new(),
             withhold_environment: Vec::new(),
+            debug_file: None,
+            log: None,
+            otlp_endpoint: None,
         }
     }
 }

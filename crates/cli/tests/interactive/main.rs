@@ -7,6 +7,9 @@
     reason = "a test may fail anywhere"
 )]
 
+#[path = "../it/collector.rs"]
+#[expect(dead_code, reason = "the tests of headless runs look closer")]
+mod collector;
 mod pty;
 mod rewind;
 
@@ -16,6 +19,7 @@ use tooloop_testkit::{
     wait_for, wait_until,
 };
 
+use collector::{Collector, Manner, tree};
 use pty::{LONG, Pty};
 
 const ENTER: &str = "\r";
@@ -471,4 +475,50 @@ fn a_job_that_ends_wakes_the_session_of_a_person_who_waits() {
     assert_eq!(person.ends(), 0);
     assert!(person.is_restored());
     server.assert_clean();
+}
+
+#[test]
+fn traces_and_a_debug_file_show_nothing_on_the_screen() {
+    let server = ModelServer::start([bash("c1", "touch one"), anthropic::say("All done.")]);
+    let (scratch, collector) = (Scratch::new(), Collector::start(Manner::Answers(200)));
+    let log = scratch.root().join("debug.log");
+    let mut person = Pty::start_with(
+        &scratch,
+        &server,
+        &["--debug-file", log.to_str().unwrap(), "go"],
+        &[
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.url()),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
+        ],
+    );
+    person.shows(CHOICES);
+    person.keys("y");
+    person.shows("All done.");
+    person.is_asked();
+    person.keys(CONTROL_D);
+    assert_eq!(person.ends(), 0);
+    assert!(person.is_restored());
+    let text = person.text();
+    assert!(
+        !text.contains("journal:") && !text.contains("invoke_agent"),
+        "{text}"
+    );
+
+    let spans = collector.spans();
+    assert_eq!(
+        tree(&spans),
+        "invoke_agent\n  step 1\n    chat m\n      POST\n    execute_tool bash\n  step 2\n    \
+         chat m\n      POST\n"
+    );
+    let step = spans.iter().find(|span| span.name() == "step 1").unwrap();
+    let events: Vec<_> = step.events().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(events, ["permission is asked for", "permission"]);
+    let log = std::fs::read_to_string(log).unwrap();
+    for words in [
+        "permission is asked for",
+        "a command starts",
+        "a command has ended",
+    ] {
+        assert!(log.contains(words), "{log}");
+    }
 }

@@ -12,12 +12,14 @@
 )]
 
 mod bash;
+mod collector;
 mod exits;
 mod files;
 mod full_disk;
 mod headless;
 mod history;
 mod jobs;
+mod replay;
 mod retries;
 mod rewind;
 mod same_bytes;
@@ -25,4 +27,5 @@ mod session;
 mod sessions_cli;
 mod support;
 mod torture;
+mod traces;
 mod wire;

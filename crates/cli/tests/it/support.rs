@@ -97,7 +97,13 @@ pub(crate) use both;
 
 /// The binary, with nothing but its name.
 pub(crate) fn bare(scratch: &Scratch) -> Run {
+    DATA.set(Some(scratch.data()));
     Run::new(env!("CARGO_BIN_EXE_tooloop")).home(scratch)
+}
+
+thread_local! {
+    /// Where the newest run of this test keeps its journals.
+    static DATA: std::cell::RefCell<Option<PathBuf>> = const { std::cell::RefCell::new(None) };
 }
 
 /// The binary pointed at the server: everything is allowed, records come out, retries are quick.
@@ -119,7 +125,11 @@ pub(crate) fn asking(scratch: &Scratch, server: &ModelServer, api: Api) -> Run {
 
 /// Runs one prompt to its end.
 pub(crate) fn ask(scratch: &Scratch, server: &ModelServer, api: Api, prompt: &str) -> Done {
-    finish(&tooloop(scratch, server, api).arg(prompt).start())
+    finish(
+        &recorded(tooloop(scratch, server, api), scratch)
+            .arg(prompt)
+            .start(),
+    )
 }
 
 /// Runs one prompt to its end in the session.
@@ -131,7 +141,20 @@ pub(crate) fn resume(
     prompt: &str,
 ) -> Done {
     let run = tooloop(scratch, server, api).args(["--resume", session, prompt]);
-    finish(&run.start())
+    finish(&recorded(run, scratch).start())
+}
+
+/// The same run, recorded into a file of its own.
+fn recorded(run: Run, scratch: &Scratch) -> Run {
+    let folder = recordings(&scratch.data());
+    std::fs::create_dir_all(&folder).unwrap();
+    let count = std::fs::read_dir(&folder).unwrap().count();
+    run.arg("--record")
+        .arg(folder.join(format!("{count}.jsonl")))
+}
+
+fn recordings(data: &std::path::Path) -> PathBuf {
+    data.join("recordings")
 }
 
 /// A run that has ended, with its records.
@@ -159,7 +182,25 @@ pub(crate) fn finish(running: &Running) -> Done {
         assert_eq!(record["seq"], index + 1, "{record}; {finished}");
         assert_eq!(record["session_id"], last["session_id"], "{finished}");
     }
+    DATA.with_borrow(|data| data.iter().for_each(|data| replays(data)));
     Done { finished, records }
+}
+
+/// Plays every journal and every recording there is again: each must come to the same entries,
+/// without any server.
+fn replays(data: &std::path::Path) {
+    let recordings = std::fs::read_dir(recordings(data)).into_iter().flatten();
+    let recordings = recordings.map(|file| file.unwrap().path());
+    for journal in journals_in(data).into_iter().chain(recordings) {
+        let run = Run::new(env!("CARGO_BIN_EXE_tooloop")).arg("replay");
+        let finished = end(&run.arg(journal.display().to_string()).start());
+        // Some tests put files there that are no journals, or damage those that are.
+        let damaged = finished.stderr.text().contains("it is passed over");
+        if finished.code != Some(42) && !damaged {
+            let read = String::from_utf8_lossy(&std::fs::read(&journal).unwrap()).into_owned();
+            assert_eq!(finished.code, Some(0), "{finished}\n{read}");
+        }
+    }
 }
 
 /// Waits for the end of a run and checks what is true of every run: it ends by itself, without a
@@ -303,11 +344,15 @@ pub(crate) fn journal(scratch: &Scratch, session: &str) -> PathBuf {
 
 /// All journals there are.
 pub(crate) fn journals(scratch: &Scratch) -> Vec<PathBuf> {
+    journals_in(&scratch.data())
+}
+
+fn journals_in(data: &std::path::Path) -> Vec<PathBuf> {
     let read = |path: PathBuf| {
         let entries = std::fs::read_dir(path).into_iter().flatten();
         entries.map(|entry| entry.unwrap().path())
     };
-    read(scratch.data().join("tooloop/sessions"))
+    read(data.join("tooloop/sessions"))
         .flat_map(read)
         // A death in the making of one leaves a file that is none.
         .filter(|path| {

@@ -45,6 +45,9 @@ fn what_would_widen_is_not_applied_and_said() {
         ("permission_mode", "permission_mode = \"acceptEdits\""),
         ("permission_mode", "permission_mode = \"default\""),
         ("spool_max_bytes", "spool_max_bytes = 2_000_000_000"),
+        ("debug_file", "debug_file = \"log\""),
+        ("log", "log = \"trace\""),
+        ("otlp_endpoint", "otlp_endpoint = \"http://evil.invalid\""),
         ("checkpoints", "checkpoints = false"),
     ];
     // Nothing is wider than the default set of tools.

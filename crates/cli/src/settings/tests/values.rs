@@ -4,7 +4,7 @@ use super::*;
 use crate::settings::key::{find, nearest};
 
 /// A key, a good value in TOML, the same for a variable, and how it is shown.
-const GOOD: [(&str, &str, &str, &str); 32] = [
+const GOOD: [(&str, &str, &str, &str); 35] = [
     ("model", "\"m-1\"", "m-1", "\"m-1\""),
     ("fallback_model", "'other'", "other", "\"other\""),
     (
@@ -101,6 +101,14 @@ const GOOD: [(&str, &str, &str, &str); 32] = [
         "['TEAM_TOKEN']",
         "TEAM_TOKEN",
         "[\"TEAM_TOKEN\"]",
+    ),
+    ("debug_file", "'/tmp/a b'", "/tmp/a b", "\"/tmp/a b\""),
+    ("log", "'tooloop=info'", "tooloop=info", "\"tooloop=info\""),
+    (
+        "otlp_endpoint",
+        "'http://localhost:4318'",
+        "http://localhost:4318",
+        "\"http://localhost:4318\"",
     ),
 ];
 

@@ -1,0 +1,258 @@
+//! Takes secrets out of text that is to be kept or shown.
+//!
+//! A [`Redactor`] knows some secrets by their value (keys, values of variables) and others by their
+//! look. It takes time in proportion to the text whatever the text is, and changes nothing else.
+
+mod messages;
+mod patterns;
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use aho_corasick::AhoCorasick;
+use serde_json::{Map, Value};
+
+use crate::{KEY_VARIABLES, Secret};
+
+/// What stands in place of a secret.
+const REDACTED: &str = "[redacted]";
+
+/// Shorter values are no secrets worth the name, and occur by chance.
+const SHORTEST: usize = 8;
+
+/// A variable with one of these in its name is taken for a secret, as it is where the environment
+/// of commands is made.
+const SECRET_WORDS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
+
+/// Takes secrets out of text. Cheap to clone.
+///
+/// ```
+/// use tooloop_provider::Redactor;
+///
+/// let redactor = Redactor::new(["correct horse".to_owned()]);
+/// let text = "login: correct horse, Authorization: Bearer abcdef0123456789";
+/// assert_eq!(
+///     redactor.redact(text),
+///     "login: [redacted], Authorization: Bearer [redacted]"
+/// );
+/// ```
+#[derive(Clone, Default)]
+pub struct Redactor {
+    known: Option<Arc<Known>>,
+    off: bool,
+}
+
+/// The secrets that are known by their value.
+struct Known {
+    values: BTreeSet<String>,
+    search: AhoCorasick,
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = self.known.as_ref().map_or(0, |known| known.values.len());
+        formatter
+            .debug_struct("Redactor")
+            .field("known", &known)
+            .field("off", &self.off)
+            .finish()
+    }
+}
+
+impl Redactor {
+    /// Knows these secrets, and those that show by their look. Values of less than 8 bytes are left
+    /// out: they would occur by chance.
+    #[must_use]
+    pub fn new(values: impl IntoIterator<Item = String>) -> Self {
+        Self::default().with(values)
+    }
+
+    /// Takes nothing out.
+    #[must_use]
+    pub const fn off() -> Self {
+        Self {
+            known: None,
+            off: true,
+        }
+    }
+
+    /// Knows the values of the variables whose names look like those of secrets: the same ones that
+    /// commands do not get to see.
+    ///
+    /// ```
+    /// # use tooloop_provider::Redactor;
+    /// let redactor = Redactor::from_environment([("DB_PASSWORD".into(), "hunter2hunter2".into())]);
+    /// assert_eq!(redactor.redact("as hunter2hunter2."), "as [redacted].");
+    /// // The program's own environment:
+    /// let redactor = Redactor::from_environment(std::env::vars_os());
+    /// # drop(redactor);
+    /// ```
+    #[must_use]
+    pub fn from_environment(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        let values = variables.into_iter().filter_map(|(name, value)| {
+            let secret = names_a_secret(&name.to_string_lossy());
+            // What is not text cannot stand in a text.
+            secret.then(|| value.into_string().ok()).flatten()
+        });
+        Self::new(values)
+    }
+
+    /// The same, knowing more.
+    #[must_use]
+    pub fn with(self, values: impl IntoIterator<Item = String>) -> Self {
+        let mut all = self
+            .known
+            .as_ref()
+            .map(|known| known.values.clone())
+            .unwrap_or_default();
+        for value in values {
+            let value = value.trim();
+            // What stands in for a secret must stay as it is when it is met again.
+            if value.len() >= SHORTEST && !REDACTED.contains(value) {
+                all.extend(escaped(value));
+                all.insert(value.to_owned());
+            }
+        }
+        if all.is_empty() || self.off {
+            return self;
+        }
+        let known = AhoCorasick::new(&all).ok().map(|search| {
+            Arc::new(Known {
+                values: all,
+                search,
+            })
+        });
+        Self { known, ..self }
+    }
+
+    /// The same, knowing a key.
+    #[must_use]
+    pub fn with_key(self, key: &Secret) -> Self {
+        self.with([key.expose().to_owned()])
+    }
+
+    /// The text without secrets: `[redacted]` stands in their place. All else stays byte for byte.
+    #[must_use]
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.off || text.len() < SHORTEST {
+            return Cow::Borrowed(text);
+        }
+        let mut spans = self.known.as_ref().map_or_else(Vec::new, |known| {
+            let found = known.search.find_overlapping_iter(text);
+            joined(found.map(|found| found.range()))
+        });
+        let looks = patterns::find(text);
+        if spans.is_empty() && looks.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        spans.extend(looks);
+        spans.sort_unstable_by_key(|span| span.end);
+        let mut clean = String::with_capacity(text.len());
+        let mut kept = 0;
+        for span in joined(spans) {
+            clean.push_str(text.get(kept..span.start).unwrap_or_default());
+            clean.push_str(REDACTED);
+            kept = span.end;
+        }
+        clean.push_str(text.get(kept..).unwrap_or_default());
+        Cow::Owned(clean)
+    }
+
+    /// Takes secrets out of the strings, names and numbers of a JSON value. A number that is a
+    /// secret becomes a string.
+    pub fn redact_json(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Cow::Owned(clean) = self.redact(text) {
+                    *text = clean;
+                }
+            }
+            Value::Number(number) => {
+                if self.known.is_some()
+                    && let Cow::Owned(clean) = self.redact(&number.to_string())
+                {
+                    *value = Value::String(clean);
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_json(item)),
+            Value::Object(members) => {
+                members
+                    .values_mut()
+                    .for_each(|member| self.redact_json(member));
+                let named = |name: &String| matches!(self.redact(name), Cow::Owned(_));
+                if members.keys().any(named) {
+                    self.redact_names(members);
+                }
+            }
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    fn redact_names(&self, members: &mut Map<String, Value>) {
+        for (name, member) in std::mem::take(members) {
+            let clean = self.redact(&name).into_owned();
+            let mut unique = clean.clone();
+            let mut count = 1_usize;
+            while members.contains_key(&unique) {
+                count = count.saturating_add(1);
+                unique = format!("{clean} {count}");
+            }
+            members.insert(unique, member);
+        }
+    }
+
+    /// Takes secrets out of a text that is JSON, so that it still is. Where there are none it stays
+    /// as it is written.
+    #[must_use]
+    pub fn redact_json_text<'a>(&self, json: &'a str) -> Cow<'a, str> {
+        let clean = self.redact(json);
+        let Ok(mut value) = serde_json::from_str::<Value>(json) else {
+            return clean;
+        };
+        let before = value.clone();
+        self.redact_json(&mut value);
+        match clean {
+            // An escape may hide a secret from the look at the text.
+            Cow::Borrowed(_) if value == before => Cow::Borrowed(json),
+            Cow::Owned(clean)
+                if serde_json::from_str::<Value>(&clean).ok().as_ref() == Some(&value) =>
+            {
+                Cow::Owned(clean)
+            }
+            Cow::Borrowed(_) | Cow::Owned(_) => Cow::Owned(value.to_string()),
+        }
+    }
+}
+
+/// Whether a variable of this name is taken for a secret.
+fn names_a_secret(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    SECRET_WORDS.iter().any(|word| upper.contains(word)) || KEY_VARIABLES.contains(&name)
+}
+
+/// The value as it stands in a JSON string, if that is another text.
+fn escaped(value: &str) -> Option<String> {
+    let json = Value::from(value).to_string();
+    let inner = json.strip_prefix('"')?.strip_suffix('"')?;
+    (inner != value).then(|| inner.to_owned())
+}
+
+/// Joins spans that touch or overlap. They come with ends that never go back.
+fn joined(spans: impl IntoIterator<Item = Range<usize>>) -> Vec<Range<usize>> {
+    let mut joined: Vec<Range<usize>> = Vec::new();
+    for mut span in spans {
+        while let Some(last) = joined.pop_if(|last| last.end >= span.start) {
+            span.start = span.start.min(last.start);
+            span.end = span.end.max(last.end);
+        }
+        joined.push(span);
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests;

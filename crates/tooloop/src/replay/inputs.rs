@@ -1,0 +1,364 @@
+//! What comes in, as the next record tells it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tooloop_kernel::{
+    Answer, Continue, Delivery, Entry, Input, Permission, StopJudgement, TurnEnd,
+};
+use tooloop_model::{HistoryMessage, Request, StreamEvent, ToolResult};
+use tooloop_provider::{RecordedCall, RecordedReply, first_difference};
+
+use super::Difference;
+use super::foresight::{self, Queued};
+use super::player::{Player, Step, Stop, kernel};
+use super::recording::Recorded;
+use super::reply::{self, Outcome};
+use super::words::{self, Closed};
+use crate::turn::TurnUnderWay;
+
+impl Player<'_> {
+    pub(super) fn go_on(&mut self) -> Step {
+        if !std::mem::replace(&mut self.resumed, true) {
+            return self.step(Input::Resumed);
+        }
+        let Some(expected) = self.expected() else {
+            self.over = true;
+            return Ok(());
+        };
+        let records = self.left();
+        self.configure(|settings| foresight::spending(settings, records))?;
+        if self.kernel.is_idle() {
+            return self.begin(expected);
+        }
+        if let Some(stop) = self.stop {
+            return self.stopping(stop, expected);
+        }
+        if self.model.is_some() {
+            return self.model();
+        }
+        if let Some(timer) = self.timer {
+            return match &expected.entry {
+                Entry::Continue(Continue::Retry) | Entry::TurnEnd(TurnEnd::Budget(_)) => {
+                    self.timer = None;
+                    self.step(Input::TimerFired { timer })
+                }
+                _ => self.break_off("a failed model call is to be tried again"),
+            };
+        }
+        self.tools(expected)
+    }
+
+    /// Ends the turn from outside, if the next record says so.
+    fn break_off(&mut self, waits: &str) -> Step {
+        let end = match self.expected().map(|record| &record.entry) {
+            Some(Entry::TurnEnd(end)) => foresight::breaks_off(end, self.deadline),
+            _ => None,
+        };
+        match end {
+            Some(input) => self.step(input),
+            None => Err(self.stuck(waits)),
+        }
+    }
+
+    /// The model is done, and that is judged.
+    fn stopping(&mut self, stop: u64, expected: &Recorded) -> Step {
+        let judgement = match &expected.entry {
+            Entry::Message(message) => {
+                let said = words::said(message.message()).and_then(|said| words::only_text(said));
+                said.map(|reason| StopJudgement::GoOn {
+                    reason: reason.into(),
+                })
+            }
+            Entry::TurnEnd(TurnEnd::StopHookPrevented { reason }) => Some(StopJudgement::End {
+                reason: reason.clone(),
+            }),
+            Entry::TurnEnd(TurnEnd::Completed) => Some(StopJudgement::Done),
+            _ => None,
+        };
+        let Some(judgement) = judgement else {
+            return self.break_off("somebody judges whether the model is done");
+        };
+        self.stop = None;
+        self.step(Input::StopJudged { stop, judgement })
+    }
+
+    /// A turn, or what else may happen between turns.
+    fn begin(&mut self, expected: &Recorded) -> Step {
+        match &expected.entry {
+            Entry::Rewound { turn } => self.step(Input::Rewind { turn: *turn }),
+            _ if self.closes_a_death(expected) => Err(self.died("no turn is under way")),
+            Entry::Message(message) if words::said(message.message()).is_some() => self.prompt(),
+            _ => Err(self.stuck("no turn is under way")),
+        }
+    }
+
+    /// The prompt, and before it what background work had to say meanwhile.
+    fn prompt(&mut self) -> Step {
+        let records = self.left();
+        let said = records.iter().map_while(|record| match &record.entry {
+            Entry::Message(message) => words::said(message.message()),
+            _ => None,
+        });
+        let mut said: Vec<_> = said.cloned().collect();
+        let Some(prompt) = said.pop() else {
+            return Err(self.stuck("no turn is under way"));
+        };
+        self.compare.turn_begins();
+        self.configure(|settings| {
+            foresight::limits(settings, records);
+            foresight::spending(settings, records);
+        })?;
+        self.overloads = 0;
+        let remind_after = self.kernel.settings().remind_after_repeats;
+        self.repeats = foresight::repeats(records, remind_after);
+        self.answer_tool = foresight::answer_tool(records);
+        self.batches = 0;
+        self.answered = false;
+        // Nobody waits for the report here: it is told as an event.
+        let (reply, _) = oneshot::channel();
+        let model = foresight::model(records).unwrap_or("recording").to_owned();
+        self.turn = Some(TurnUnderWay::begin(reply, &self.transcript, None, model));
+        for notice in said {
+            self.step(Input::User {
+                content: notice,
+                delivery: Delivery::Notice,
+            })?;
+        }
+        self.step(Input::User {
+            content: prompt,
+            delivery: Delivery::Steer,
+        })
+    }
+
+    fn model(&mut self) -> Step {
+        let records = self.left();
+        let Some((call, request)) = self.model.take() else {
+            return Ok(());
+        };
+        let Some((outcome, usage)) = reply::outcome(records, self.overloads) else {
+            // Nothing but Discarded is left: the process died in between.
+            let discarded = |record: &Recorded| {
+                matches!(record.entry, Entry::Discarded { .. } | Entry::Spent { .. })
+            };
+            if records.iter().all(discarded) {
+                self.over = true;
+                self.cursor = self.records.len();
+                return Ok(());
+            }
+            return Err(self.stuck("the model has been asked"));
+        };
+        let reply = if self.has_calls {
+            self.recorded_reply(&request)?
+        } else {
+            outcome.reply(usage, foresight::books(records))
+        };
+        // What is there to be judged and said stands behind the reply.
+        let behind = records.get(1..).unwrap_or_default();
+        let message = match &outcome {
+            Outcome::Reply(message) => Some(*message),
+            Outcome::Partial(_)
+            | Outcome::Escalate
+            | Outcome::Retry { .. }
+            | Outcome::Fail(_)
+            | Outcome::FallBack
+            | Outcome::BreakOff => None,
+        };
+        let escalated = (outcome == Outcome::Escalate).then_some(foresight::CAP + 1);
+        let tool = self.answer_tool.clone();
+        let falls_back = outcome == Outcome::FallBack;
+        let retry = outcome.policy();
+        self.configure(|settings| {
+            settings.retry = retry;
+            settings.escalated_output_tokens = escalated;
+            if falls_back && settings.fallback.is_none() {
+                settings.fallback = Some(foresight::fallback("(not on record)"));
+            }
+            if let Some(fallback) = &mut settings.fallback {
+                fallback.escalated_output_tokens = escalated;
+            }
+            settings.stop_hook =
+                message.is_some_and(|message| foresight::stop_hook(message, behind));
+            settings.output =
+                message.and_then(|message| foresight::output(message, behind, tool.as_ref()));
+        })?;
+        let ids = message.into_iter().flat_map(|message| message.tool_uses());
+        let ids = ids.map(|tool_use| tool_use.id.clone());
+        self.gate.know(foresight::judgements(ids, behind));
+        let queued = if message.is_some() {
+            foresight::queued(behind)
+        } else {
+            Vec::new()
+        };
+        self.feed(call, reply, queued, behind)
+    }
+
+    /// Has the model say its part.
+    fn feed(
+        &mut self,
+        call: u64,
+        reply: RecordedReply,
+        queued: Vec<Queued>,
+        behind: &[Recorded],
+    ) -> Step {
+        for event in reply.events {
+            let stops = matches!(event, StreamEvent::MessageStop { .. });
+            if stops {
+                for Queued { content, delivery } in &queued {
+                    self.step(Input::User {
+                        content: content.clone(),
+                        delivery: *delivery,
+                    })?;
+                }
+                self.early(behind)?;
+            }
+            self.step(Input::Stream { call, event })?;
+            if stops {
+                return Ok(());
+            }
+        }
+        match reply.error {
+            Some(error) => self.step(Input::StreamFailed {
+                call,
+                error,
+                now: Duration::ZERO,
+                chance: 0,
+            }),
+            None => {
+                let end = foresight::turn_end(self.left());
+                let input = end.and_then(|end| foresight::breaks_off(end, self.deadline));
+                self.step(input.unwrap_or(Input::Interrupt))
+            }
+        }
+    }
+
+    /// The calls whose answers stand right behind their message may have been answered before it
+    /// was complete, and are.
+    fn early(&mut self, behind: &[Recorded]) -> Step {
+        for record in behind {
+            let Entry::CallFinished(result) = &record.entry else {
+                break;
+            };
+            if words::closed(result).is_some() || !self.runs.contains_key(&result.tool_use_id) {
+                break;
+            }
+            self.finish(result)?;
+        }
+        Ok(())
+    }
+
+    /// A tool answers.
+    fn finish(&mut self, result: &ToolResult) -> Step {
+        let Some(run) = self.runs.remove(&result.tool_use_id) else {
+            return Err(self.stuck("the call that this answers does not run"));
+        };
+        let label = self.repeats.get(self.batches);
+        self.step(Input::ToolFinished {
+            run,
+            content: result.content.clone(),
+            is_error: result.is_error,
+            fingerprint: label.map(ToString::to_string),
+        })
+    }
+
+    fn tools(&mut self, expected: &Recorded) -> Step {
+        let waits = "calls have not been answered";
+        match &expected.entry {
+            Entry::CallFinished(result) => match words::closed(result) {
+                Some(Closed::Dead) => Err(self.died(waits)),
+                Some(Closed::NotBegun | Closed::NotAllowed | Closed::Running) => {
+                    let end = foresight::turn_end(self.left());
+                    let input = end.and_then(|end| foresight::breaks_off(end, self.deadline));
+                    self.step(input.unwrap_or(Input::Interrupt))
+                }
+                None => self.finish(result),
+            },
+            Entry::Permission {
+                tool_use_id,
+                permission,
+            } => {
+                let Some(ask) = self.asks.remove(tool_use_id) else {
+                    return Err(self.stuck("nobody is asked about this call"));
+                };
+                let answer = match permission.clone() {
+                    Permission::Allowed { rule } => Answer::Allow { rule },
+                    Permission::Denied { reason } => Answer::Deny { reason },
+                };
+                self.step(Input::Answered { ask, answer })
+            }
+            Entry::TurnEnd(TurnEnd::Interrupted { .. }) => Err(self.died(waits)),
+            _ => Err(self.stuck(waits)),
+        }
+    }
+
+    /// The process has died, and another one goes on. The same death twice is none.
+    pub(super) fn die(&mut self, difference: Difference) {
+        if self.died.replace(self.cursor) == Some(self.cursor) {
+            return self.differs(difference);
+        }
+        self.kernel = kernel(&self.gate, &self.transcript);
+        self.model = None;
+        self.timer = None;
+        self.deadline = None;
+        self.stop = None;
+        self.runs.clear();
+        self.asks.clear();
+        self.compare.turn_begins();
+        match self.step(Input::Resumed) {
+            Ok(()) => self.turn = None,
+            // It died as well, before it had recorded all of this.
+            Err(Stop::Died(difference)) if self.died == Some(self.cursor) => {
+                self.differs(difference);
+            }
+            Err(Stop::Died(_)) => {}
+            Err(Stop::Differs(difference)) => self.differs(difference),
+        }
+    }
+
+    /// Keeps the messages of a request as JSON. Those of the request before need not be made again.
+    fn ask(&mut self, messages: &[Arc<HistoryMessage>]) {
+        let pairs = self.asked.iter().zip(messages);
+        let kept = pairs.take_while(|((one, _), other)| Arc::ptr_eq(one, other));
+        let kept = kept.count();
+        self.asked.truncate(kept);
+        for message in messages.iter().skip(kept) {
+            let json = serde_json::to_value(message.message()).unwrap_or_default();
+            self.asked.push((Arc::clone(message), json));
+        }
+    }
+
+    /// What the model answered to this request.
+    fn recorded_reply(&mut self, request: &Request) -> Result<RecordedReply, Stop> {
+        self.ask(&request.messages);
+        let messages = || self.asked.iter().map(|(_, json)| json);
+        let same = |call: &&RecordedCall| {
+            let recorded = call.request.messages.iter().map(|message| &**message);
+            recorded.eq(messages())
+        };
+        if let Some(at) = self.calls.iter().position(same) {
+            return Ok(self.calls.remove(at).reply.clone());
+        }
+        let words = match self.calls.first() {
+            None => "the model is asked once more than was recorded".into(),
+            Some(call) => {
+                let recorded = call
+                    .request
+                    .messages
+                    .iter()
+                    .map(|message| (**message).clone());
+                let difference =
+                    first_difference(&recorded.collect(), &messages().cloned().collect());
+                let difference = difference.map_or_else(String::new, |found| found.to_string());
+                format!(
+                    "the messages of the request differ from those of call {} {difference}",
+                    call.number
+                )
+            }
+        };
+        Err(Stop::Differs(Difference {
+            record: self.expected().map(|record| record.seq),
+            words,
+        }))
+    }
+}

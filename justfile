@@ -19,7 +19,11 @@ run *ARGS:
     cargo run --release -- {{ARGS}}
 
 bench:
-    cargo bench --workspace
+    cargo bench --workspace --exclude tooloop-simulation
+
+# Plays the worlds of so many seeds: the whole loop under a virtual clock, with faults.
+simulate SEEDS:
+    cargo xtask simulate --seeds {{SEEDS}}
 
 # Feeds each fuzz target for so many seconds; what breaks one is in target/fuzz/found.
 fuzz SECONDS *TARGETS:

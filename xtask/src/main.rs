@@ -2,9 +2,12 @@
 //!
 //! `cargo xtask lines` counts the lines of each room, tests apart. `cargo xtask fuzz SECONDS` runs
 //! each fuzz target for so long. `cargo xtask torture [--kills N]` kills the program so often and tells
-//! in figures what became of its sessions, its commands and its processes.
+//! in figures what became of its sessions, its commands and its processes. `cargo xtask simulate
+//! [--seeds N] [--steps N] [--from SEED] [--seed SEED]` plays simulated worlds until a law is broken,
+//! and tells the shortest story of it.
 
 mod fuzz;
+mod simulate;
 mod torture;
 
 use std::fs;
@@ -18,7 +21,10 @@ fn main() -> anyhow::Result<()> {
         ["lines"] => lines(),
         ["fuzz", seconds, names @ ..] => fuzz::fuzz(seconds.parse()?, names),
         ["torture", options @ ..] => torture::torture(options),
-        _ => anyhow::bail!("the chores are: lines, fuzz SECONDS [TARGET]..., torture [--kills N]"),
+        ["simulate", flags @ ..] => simulate::simulate(flags),
+        _ => anyhow::bail!(
+            "the chores are: lines, fuzz SECONDS [TARGET]..., simulate [FLAG N]..., torture [--kills N]"
+        ),
     }
 }
 

@@ -30,6 +30,12 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     ("cli", &[""]),
     ("testkit", &[]),
+    (
+        "simulation",
+        &[
+            "", "kernel", "model", "policy", "provider", "session", "tool",
+        ],
+    ),
 ];
 
 /// Rooms whose every dependency is listed: they do no I/O, so nothing that does may come in.

@@ -251,6 +251,7 @@ async fn interactive_run(args: RunArgs, workspace: &std::path::Path) -> Result<S
     let telemetry = std::mem::take(&mut setup.telemetry);
     let recording = setup.recording.clone();
     let status = interactive::run(args.prompt, setup, workspace).await;
+    replay::complain_about(recording.as_ref());
     telemetry.finish(args.verbose).await;
     replay::complain_about(recording.as_ref());
     status

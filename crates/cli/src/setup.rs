@@ -186,16 +186,17 @@ pub(crate) async fn setup(args: &RunArgs, workspace: &Path) -> Result<Setup, Fai
         model,
         fallback,
     };
-    let setup = assemble(args, workspace, loaded, open, asked)?;
-    let agent = match &recording {
-        Some(cassette) => setup.agent.recording(cassette.clone()),
-        None => setup.agent,
-    };
-    Ok(Setup {
-        agent,
-        recording,
+    let setup = Setup {
         telemetry,
-        ..setup
+        ..assemble(args, workspace, loaded, open, asked)?
+    };
+    Ok(match recording {
+        Some(cassette) => Setup {
+            agent: setup.agent.recording(cassette.clone()),
+            recording: Some(cassette),
+            ..setup
+        },
+        None => setup,
     })
 }
 

@@ -82,6 +82,9 @@ pub(crate) struct Worst<'a> {
 pub(crate) struct Reservation {
     ledger: Ledger,
     amount: Amount,
+    /// Who is asked, and for what price, whatever the settings are by the time of the reply.
+    pub(crate) model: String,
+    pub(crate) price: Option<Price>,
     pub(crate) input: u64,
     /// The output cap with which the request keeps to it.
     pub(crate) cap: Option<u64>,
@@ -164,6 +167,8 @@ impl Ledger {
         Ok(Reservation {
             ledger: self.clone(),
             amount,
+            model: worst.model.to_owned(),
+            price,
             input,
             cap,
             shrunk: cap < worst.cap || (worst.cap.is_none() && cap.is_some()),

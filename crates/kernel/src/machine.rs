@@ -35,8 +35,8 @@ pub struct Kernel {
     ledger: Ledger,
     /// A provider has counted a request since this kernel was made or its settings last changed.
     counted: bool,
-    /// What was counted was counted for another model.
-    recount: bool,
+    /// The model for which the conversation was counted. A past is taken to be that of the same one.
+    counted_by: String,
     /// The newest turn ended so.
     interrupted: bool,
     /// The newest number given to a call, run, question or timer. Numbers are never used twice.
@@ -134,12 +134,12 @@ impl Kernel {
             cost: transcript.spent(),
         });
         Self {
+            counted_by: settings.model.clone(),
             settings,
             gate,
             transcript,
             ledger,
             counted: false,
-            recount: false,
             phase: Phase::Idle,
             queue: VecDeque::new(),
             turn: Turn::default(),
@@ -333,7 +333,6 @@ impl Kernel {
     }
 
     fn configure(&mut self, settings: Settings) {
-        self.recount |= settings.model != self.settings.model;
         self.counted &=
             settings.system == self.settings.system && settings.tools == self.settings.tools;
         self.settings = settings;

@@ -193,8 +193,14 @@ impl Transcript {
             && reply.usage.input_tokens > 0
         {
             let usage = reply.usage;
-            let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
-            self.counted = Some((tokens, self.messages.len()));
+            let messages = self.messages.len();
+            // What is told of a reply that was broken off need not be all that is kept of it.
+            self.counted = Some(if reply.stop_reason.is_some() && usage.output_tokens > 0 {
+                let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+                (tokens, messages)
+            } else {
+                (usage.input_tokens, messages.saturating_sub(1))
+            });
         }
     }
 

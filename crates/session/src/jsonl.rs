@@ -246,7 +246,7 @@ impl Store for JsonlStore {
     fn flush(&self) -> Flush {
         let durable = Arc::clone(&self.durable);
         let path = self.path.clone();
-        Arc::new(move || {
+        Flush::blocking(move || {
             let Some(file) = durable.file.get() else {
                 return Ok(());
             };

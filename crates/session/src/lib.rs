@@ -39,4 +39,4 @@ pub use read::{Read, Verified, holder, read_lines, read_past, read_records, veri
 pub use record::{FORMAT_VERSION, ForkedFrom, Header, Line, Record, SessionId, UnknownRecord};
 pub use removal::{Removed, belongings, forks_of, remove};
 pub use repair::{Repaired, repair};
-pub use store::{Flush, MemoryStore, Store};
+pub use store::{Flush, Flushing, MemoryStore, Store};

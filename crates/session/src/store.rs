@@ -1,14 +1,40 @@
 //! Where entries go.
 
+use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use tooloop_kernel::Entry;
 
 use crate::{SessionId, StoreError};
 
-/// Makes durable what was appended before it is called. It may block, and may be called on another
-/// thread than the one that appends.
-pub type Flush = Arc<dyn Fn() -> Result<(), StoreError> + Send + Sync>;
+/// Makes durable what was appended before it is called.
+#[derive(Clone)]
+pub enum Flush {
+    /// May block, and may be called on another thread than the one that appends: for files.
+    Blocking(Arc<dyn Fn() -> Result<(), StoreError> + Send + Sync>),
+    /// Never blocks: for what is far away, and for tests with a clock of their own.
+    Waiting(Arc<dyn Fn() -> Flushing + Send + Sync>),
+}
+
+/// A flush under way.
+pub type Flushing = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
+
+impl Flush {
+    /// A flush that may block.
+    pub fn blocking(flush: impl Fn() -> Result<(), StoreError> + Send + Sync + 'static) -> Self {
+        Self::Blocking(Arc::new(flush))
+    }
+}
+
+impl fmt::Debug for Flush {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Blocking(_) => "Blocking(..)",
+            Self::Waiting(_) => "Waiting(..)",
+        })
+    }
+}
 
 /// Takes the entries of one session. [`crate::conformance`] tells and tests what a store must hold to.
 pub trait Store: Send {
@@ -60,6 +86,6 @@ impl Store for MemoryStore {
     }
 
     fn flush(&self) -> Flush {
-        Arc::new(|| Ok(()))
+        Flush::blocking(|| Ok(()))
     }
 }

@@ -37,11 +37,12 @@ struct Recipe {
     results: ResultBudget,
     workspace: PathBuf,
     catalog: Option<Catalog>,
+    checkpoints: bool,
+    folders: Vec<PathBuf>,
     recording: Option<Cassette>,
     /// Whether a session is, or was, on the cassette.
     recorded: AtomicBool,
-    checkpoints: bool,
-    folders: Vec<PathBuf>,
+    chance: fn() -> u16,
     output: Option<OutputSchema>,
     stop_hook: Option<Arc<dyn StopHook>>,
     ledger: Option<Ledger>,
@@ -60,8 +61,9 @@ pub struct AgentBuilder {
     workspace: Option<PathBuf>,
     folders: Vec<PathBuf>,
     journal: Option<PathBuf>,
-    recording: Option<Cassette>,
     checkpoints: bool,
+    recording: Option<Cassette>,
+    chance: Option<fn() -> u16>,
     fallback: Option<Fallback>,
     output: Option<OutputSchema>,
     stop_hook: Option<Arc<dyn StopHook>>,
@@ -153,19 +155,19 @@ impl AgentBuilder {
         self
     }
 
-    /// Writes the entries of the session onto a cassette as well, so that it can be replayed
-    /// elsewhere ([`crate::replay`]). The model's part is recorded by a
-    /// [`tooloop_provider::RecordingProvider`] on the same cassette. One cassette holds one session.
-    pub fn recording(mut self, cassette: Cassette) -> Self {
-        self.recording = Some(cassette);
-        self
-    }
-
     /// Whether the old contents of files that calls change are kept beside the journal, so that
     /// [`Session::rewind_to`] can restore them. Not without a journal, and not if this is not
     /// called: for tools that work on this machine's files.
     pub fn checkpoints(mut self, kept: bool) -> Self {
         self.checkpoints = kept;
+        self
+    }
+
+    /// Writes the entries of the session onto a cassette as well, so that it can be replayed
+    /// elsewhere ([`crate::replay`]). The model's part is recorded by a
+    /// [`tooloop_provider::RecordingProvider`] on the same cassette. One cassette holds one session.
+    pub fn recording(mut self, cassette: Cassette) -> Self {
+        self.recording = Some(cassette);
         self
     }
 
@@ -250,6 +252,13 @@ impl AgentBuilder {
         self
     }
 
+    /// Where the random numbers come from that spread the retries of many. The clock if this is not
+    /// called; for tests that must come out the same twice.
+    pub fn chance(mut self, chance: fn() -> u16) -> Self {
+        self.chance = Some(chance);
+        self
+    }
+
     /// Makes the agent.
     ///
     /// # Errors
@@ -304,10 +313,11 @@ impl AgentBuilder {
             results: self.results,
             workspace,
             catalog,
-            recording: self.recording,
-            recorded: AtomicBool::new(false),
             checkpoints: self.checkpoints,
             folders,
+            recording: self.recording,
+            recorded: AtomicBool::new(false),
+            chance: self.chance.unwrap_or(driver::chance),
             output: self.output,
             stop_hook: self.stop_hook,
             ledger: self.ledger,
@@ -403,7 +413,6 @@ impl Agent {
         let parent = read.header;
         let mut past_outputs = vec![outputs_beside(path)];
         past_outputs.extend(inherited_outputs(path, &parent));
-        let entries = self.to_record(|| Ok(lines.iter().filter_map(entry).collect()))?;
         let mut past_files = vec![files_beside(path)];
         past_files.extend(inherited_files(path, &parent));
         let files = self.files(id);
@@ -411,6 +420,7 @@ impl Agent {
             let turns = read.transcript.turns().len();
             checkpoints::inherit(&files_beside(path), folder, turns);
         }
+        let entries = self.to_record(|| Ok(lines.iter().filter_map(entry).collect()))?;
         let store: Box<dyn Store> = match &self.0.catalog {
             None => Box::new(MemoryStore::named(id)),
             Some(catalog) => {
@@ -461,18 +471,18 @@ impl Agent {
         })
     }
 
+    /// Where the old contents of files of a new session are kept.
+    fn files(&self, id: SessionId) -> Option<PathBuf> {
+        let catalog = self.0.catalog.as_ref()?;
+        self.0.checkpoints.then(|| files_beside(&catalog.path(id)))
+    }
+
     /// What a session's tools are run with, without a session.
     pub(crate) fn parts_for_tools(&self) -> Parts {
         let id = SessionId::generate();
         let folder = std::env::temp_dir().join(format!("tooloop-outputs-{id}"));
         let outputs = Some((folder, Keep::WhileItRuns));
         self.parts(Box::new(MemoryStore::named(id)), Past::default(), outputs)
-    }
-
-    /// Where the old contents of files of a new session are kept.
-    fn files(&self, id: SessionId) -> Option<PathBuf> {
-        let catalog = self.0.catalog.as_ref()?;
-        self.0.checkpoints.then(|| files_beside(&catalog.path(id)))
     }
 
     fn start(
@@ -538,6 +548,7 @@ impl Agent {
             transcript: past.transcript,
             warnings: past.warnings,
             resumed: past.resumed,
+            chance: recipe.chance,
             results: recipe.results,
             outputs,
             files: past

@@ -5,20 +5,20 @@
 
 mod files;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 use tooloop_kernel::{
     Answer, Delivery, Effect, Entry, Input, Kernel, Ledger, Settings, StopJudgement, Sync,
@@ -34,7 +34,7 @@ use tracing::{Instrument, Span};
 use crate::checkpoints::{Checkpoints, Place};
 use crate::event::Broadcast;
 use crate::gate::RegistryGate;
-use crate::keeping::{Journal, flushed};
+use crate::keeping::Journal;
 use crate::model_call::ModelCall;
 use crate::output_schema::OutputSchema;
 use crate::results::Results;
@@ -63,6 +63,8 @@ pub(crate) struct Parts {
     pub(crate) transcript: Transcript,
     pub(crate) warnings: Vec<String>,
     pub(crate) resumed: bool,
+    /// Where random numbers come from.
+    pub(crate) chance: fn() -> u16,
     pub(crate) results: ResultBudget,
     /// Where long results go, and whether that ends with the session.
     pub(crate) outputs: Option<(PathBuf, Keep)>,
@@ -121,9 +123,10 @@ pub(crate) fn start(parts: Parts) -> Session {
         journal: Journal::new(parts.store),
         events: Arc::clone(&events),
         clock: Instant::now(),
+        chance: parts.chance,
         model: None,
         tools: JoinSet::new(),
-        runs: HashMap::new(),
+        runs: BTreeMap::new(),
         early: Vec::new(),
         told: Vec::new(),
         started: None,
@@ -165,9 +168,11 @@ struct Driver {
     events: Arc<Broadcast>,
     /// The zero of the kernel's time.
     clock: Instant,
+    chance: fn() -> u16,
     model: Option<ModelCall>,
     tools: JoinSet<Ran>,
-    runs: HashMap<u64, Run>,
+    /// In order, so that they end in order.
+    runs: BTreeMap<u64, Run>,
     /// Of calls that are over while their message is still being written: fires if their results
     /// are thrown away, as it does for calls that run.
     early: Vec<CancellationToken>,
@@ -314,7 +319,7 @@ impl Driver {
             event = model => Came::Model(event),
             timer = timer => Came::Timer(timer),
             (stop, judgement) = judged => Came::Judged(stop, judgement),
-            result = flush => Came::Flushed(flushed(result)),
+            result = flush => Came::Flushed(result),
         }
     }
 
@@ -355,8 +360,7 @@ impl Driver {
                 Input::StopJudged { stop, judgement }
             }
             Came::Flushed(result) => {
-                self.journal.flushing = None;
-                result?;
+                self.journal.flushed(result)?;
                 self.journal.flush_soon();
                 return Ok(());
             }
@@ -490,7 +494,7 @@ impl Driver {
                     call,
                     error,
                     now: self.clock.elapsed(),
-                    chance: chance(),
+                    chance: (self.chance)(),
                 })
             }
         }
@@ -620,7 +624,7 @@ impl Driver {
             Effect::Record { .. } => {}
             Effect::CallModel { call, request } => {
                 if let Some(turn) = &mut self.turn {
-                    turn.model_called();
+                    turn.model_called(&request.model);
                 }
                 self.throw_away_early();
                 self.results.sent();
@@ -734,6 +738,8 @@ impl Driver {
             let begun = Instant::now();
             let result = match (tool, input) {
                 (Some(_), _) if !kept => Err(ToolError::Cancelled),
+                // Broken off before it began: then it does not begin.
+                _ if context.cancellation.is_cancelled() => Err(ToolError::Cancelled),
                 (Some(tool), ToolInput::Valid(input)) => tool.run(&input, &context).await,
                 // The gate lets neither pass.
                 (None, _) | (_, ToolInput::Invalid { .. }) => {
@@ -791,7 +797,7 @@ impl Driver {
         self.questions.clear();
         self.judging = None;
         self.timers.clear();
-        for (_, run) in self.runs.drain() {
+        for run in std::mem::take(&mut self.runs).into_values() {
             run.cancellation.cancel();
         }
         let ended = async { while self.tools.join_next().await.is_some() {} };
@@ -815,7 +821,7 @@ impl Driver {
 }
 
 /// A random number: the bottom of the clock is enough to spread retries.
-fn chance() -> u16 {
+pub(crate) fn chance() -> u16 {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |since| since.subsec_nanos());

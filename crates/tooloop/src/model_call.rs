@@ -2,10 +2,10 @@
 
 use std::future::pending;
 use std::sync::Arc;
-use std::time::Instant;
 
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tooloop_model::{ModelError, ModelErrorKind, Request, StreamEvent};
 use tooloop_provider::{ModelStream, Provider};

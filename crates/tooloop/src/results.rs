@@ -90,6 +90,10 @@ impl Results {
         if bytes <= self.budget.preview {
             return output;
         }
+        if self.folder.is_none() {
+            // Nothing is written: that needs no thread of its own.
+            return self.fit(&id, output);
+        }
         let fit = tokio::task::spawn_blocking(move || self.fit(&id, output));
         fit.await.unwrap_or_else(|error| {
             ToolOutput::failure(format!("the result was lost on its way: {error}"))

@@ -1,9 +1,10 @@
 //! A turn under way: what its report will need.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use tooloop_kernel::{Continue, Entry, Permission, Transcript, TurnEnd};
 use tooloop_model::{Message, Money, RawJson, ToolInput, ToolUseId, Usage};
 
@@ -74,7 +75,8 @@ impl TurnUnderWay {
         &self.text
     }
 
-    pub(crate) fn model_called(&mut self) {
+    pub(crate) fn model_called(&mut self, model: &str) {
+        model.clone_into(&mut self.model);
         if !std::mem::take(&mut self.again) {
             self.steps = self.steps.saturating_add(1);
         }
@@ -133,9 +135,6 @@ impl TurnUnderWay {
             Entry::Continue(reason) => match reason {
                 Continue::ContinueOutput | Continue::PauseTurn => self.continued = true,
                 Continue::Retry | Continue::EscalateOutput | Continue::FallbackModel { .. } => {
-                    if let Continue::FallbackModel { model } = reason {
-                        self.model.clone_from(model);
-                    }
                     self.again = true;
                 }
                 Continue::NextStep

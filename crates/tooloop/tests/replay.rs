@@ -92,7 +92,7 @@ impl Store for Kept {
     }
 
     fn flush(&self) -> Flush {
-        Arc::new(|| Ok(()))
+        Flush::Blocking(Arc::new(|| Ok(())))
     }
 }
 

@@ -303,6 +303,36 @@ fn a_session_that_runs_is_neither_repaired_nor_removed() {
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89\0\0\0\rIDATx\x9cc\xfc\xcf\xc0P\x0f\0\x04\x85\x01\x80\x84\xa9\x8c!\0\0\0\0IEND\xaeB`\x82";
 
+/// Keys that were said or printed are in no export, whatever its form.
+#[test]
+fn an_export_holds_no_secrets() {
+    let scratch = Scratch::new();
+    let known = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789";
+    let server = ModelServer::start([
+        API.bash("c_1", &format!("echo {known} team-secret-value")),
+        API.say("done"),
+    ]);
+    let done = finish(&tooloop(&scratch, &server, API).arg("go").start());
+    assert_eq!(done.answer(), "done");
+    let session = done.session();
+    for format in ["md", "html", "json"] {
+        let run = bare(&scratch)
+            .env("TEAM_TOKEN", "team-secret-value")
+            .args(["sessions", "export", &session, "--format", format]);
+        let finished = end(&run.start());
+        finished.assert_code(0);
+        let told = finished.stdout.text();
+        assert!(told.contains("[redacted]"), "{told}");
+        assert!(
+            !told.contains(known) && !told.contains("team-secret-value"),
+            "{told}"
+        );
+        if format == "json" {
+            serde_json::from_str::<serde_json::Value>(&told).unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_session_is_written_down() {
     let scratch = Scratch::new();

@@ -189,10 +189,13 @@ impl Kernel {
         };
         let entry = Entry::message(Message::Assistant(message));
         self.record(entry, Sync::Soon, out);
+        self.note_count(usage, &calling.reservation.model);
         self.settle(calling.reservation, usage, written, true, out);
         if batch.calls.is_empty() {
             return self.said_all(stop_reason, &text, out);
         }
+        // What was said before a call is not the answer.
+        self.turn.said.clear();
         self.turn.calls = self.turn.calls.saturating_add(batch.begun());
         self.phase = Phase::Answering(batch);
         for result in answers {
@@ -297,7 +300,6 @@ impl Kernel {
         self.turn.failures = 0;
         self.turn.overloads = 0;
         self.turn.escalated = false;
-        self.recount = true;
         self.call_model(Some(Continue::FallbackModel { model }), out);
     }
 }

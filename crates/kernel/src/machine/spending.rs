@@ -79,7 +79,7 @@ impl Kernel {
         let rest = |from: usize| estimate::most(messages.get(from..).unwrap_or_default());
         match self.transcript.counted() {
             // Another model counts in another way.
-            Some((tokens, counted)) if !self.recount => {
+            Some((tokens, counted)) if self.counted_by == self.asked().model => {
                 // The count is that of a request with these very definitions, or of one before the
                 // resume with others.
                 let anew = if self.counted { 0 } else { fixed() };
@@ -107,11 +107,8 @@ impl Kernel {
             told if whole && told > 0 => told,
             told => told.max(reservation.cap.map_or(written, |cap| cap.min(written))),
         };
-        if usage.input_tokens > 0 {
-            self.counted = true;
-            self.recount = false;
-        }
-        let price = self.asked().price;
+        self.counted |= usage.input_tokens > 0;
+        let price = reservation.price;
         let limited = self.settings.limits.spending();
         let cost = price.map(|price| {
             if usage.input_tokens == 0 {
@@ -134,6 +131,13 @@ impl Kernel {
         if amount != Amount::default() && (limited || cost.is_some()) {
             let tokens = amount.tokens;
             self.record(Entry::Spent { tokens, cost }, Sync::Soon, out);
+        }
+    }
+
+    /// A reply is on record whose usage tells what the conversation comes to.
+    pub(super) fn note_count(&mut self, usage: Usage, model: &str) {
+        if usage.input_tokens > 0 {
+            model.clone_into(&mut self.counted_by);
         }
     }
 

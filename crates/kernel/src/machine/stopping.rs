@@ -209,11 +209,14 @@ impl Kernel {
                 let calling = *calling;
                 out.push(Effect::CancelModel { call: calling.call });
                 out.extend(calling.early.runs().map(|run| Effect::CancelTool { run }));
+                let model = calling.reservation.model.clone();
                 self.settle_broken(calling.reservation, calling.begins, &calling.builder, out);
                 let kept = calling.builder.interrupted();
                 if kept.has_substance() {
+                    let usage = kept.usage;
                     let entry = Entry::message(Message::Assistant(kept));
                     self.record(entry, Sync::Soon, out);
+                    self.note_count(usage, &model);
                 } else {
                     self.discard(kept.usage, out);
                 }

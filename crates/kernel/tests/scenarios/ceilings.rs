@@ -212,3 +212,82 @@ fn a_reply_that_breaks_off_is_paid_for() {
         "#,
     );
 }
+
+/// The price is that of who was asked, whoever is asked next.
+#[test]
+fn a_reply_is_paid_for_at_the_price_at_which_it_was_asked_for() {
+    check(
+        r#"
+        > set output 100
+        > user go
+          record user: go
+          call 1 [user] cap 100
+        > set price
+        > model 1 usage 50 10
+          show 1 x1
+        > model 1 say done
+          show 1 x3
+          record model (EndTurn): text "done"
+          record end: completed
+          END completed
+        "#,
+    );
+}
+
+/// A conversation that another model has counted is counted anew, byte by byte, until the one that
+/// is asked has counted it: that of the reply under way does not count.
+#[test]
+fn what_another_model_has_counted_is_no_count() {
+    check(
+        r#"
+        > set output 10
+        > set tokens 300
+        > user go
+          record user: go
+          call 1 [user] cap 10
+        > set model other
+        > model 1 usage 1 1
+          show 1 x1
+        > model 1 say done
+          show 1 x3
+          record model (EndTurn): text "done"
+          record spent 2
+          record end: completed
+          END completed
+        > set tokens 100
+        > user more
+          record user: more
+          record end: budget: 2 + 132 of 100 tokens
+          END budget: 2 + 132 of 100 tokens
+        "#,
+    );
+}
+
+/// What is told of a reply that is broken off need not be all that is kept of it.
+#[test]
+fn what_is_kept_of_a_reply_that_was_broken_off_is_reckoned_with() {
+    check(
+        r#"
+        > set output 10
+        > set tokens 200
+        > user go
+          record user: go
+          call 1 [user] cap 10
+        > model 1 usage 50 0
+          show 1 x1
+        > model 1 text twenty bytes of text
+          show 1 x3
+        > interrupt
+          cancel call 1
+          record spent 60
+          record model (interrupted): text "twenty bytes of text"
+          record end: interrupted, model
+          END interrupted, model
+        > set tokens 160
+        > user more
+          record user: more
+          record end: budget: 60 + 148 of 160 tokens
+          END budget: 60 + 148 of 160 tokens
+        "#,
+    );
+}

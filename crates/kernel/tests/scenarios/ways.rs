@@ -263,3 +263,35 @@ fn a_hook_ends_a_turn_that_is_under_way() {
         "#,
     );
 }
+
+#[test]
+fn what_was_said_before_a_call_is_no_part_of_the_answer() {
+    check(
+        r#"
+        > set answer native
+        > user go
+          record user: go
+          call 1 [user] in a form
+        > model 1 text 7
+          show 1 x3
+        > model 1 stop pause
+          record model (Pause): text "7"
+          record user: Go on.
+          record go on: pause turn
+          call 2 [user, model, user] in a form
+        > model 2 call t1 read {}
+          show 2 x3 t1
+          run 1 read t1 {}
+          record model (ToolUse): read t1 {}
+        > done 1 fine
+          record finished t1: fine
+          record go on: next step
+          call 3 [user, model, user, model t1, results t1] in a form
+        > model 3 stop end_turn
+          record model (EndTurn):
+          record user: Your answer does not have the form that it must have: "" is no n...
+          record go on: schema retry
+          call 4 [user, model, user, model t1, results t1, user] in a form
+        "#,
+    );
+}

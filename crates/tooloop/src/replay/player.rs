@@ -256,7 +256,7 @@ impl<'a> Player<'a> {
             Effect::Record { entry, .. } => return self.entry(entry),
             Effect::CallModel { call, request } => {
                 if let Some(turn) = &mut self.turn {
-                    turn.model_called();
+                    turn.model_called(&request.model);
                 }
                 self.model = Some((call, *request));
             }

@@ -1,10 +1,10 @@
 //! A record as what a reader sees of it, whatever the form.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use jiff::Timestamp;
 use tooloop::journal::{Line, Record};
+use tooloop::provider::Redactor;
 use tooloop::{
     AssistantMessage, Content, ContentBlock, Continue, Entry, Image, Message, Permission,
     ToolInput, ToolResult, ToolUse, ToolUseId, Transcript, Usage,
@@ -52,9 +52,9 @@ impl Item {
         Self::new(Kind::Note, "", text)
     }
 
-    pub(super) fn without_secrets(mut self, redact: fn(&str) -> Cow<'_, str>) -> Self {
-        self.text = redact(&self.text).into_owned();
-        self.title = redact(&self.title).into_owned();
+    pub(super) fn without_secrets(mut self, redactor: &Redactor) -> Self {
+        redactor.redact_text(&mut self.text);
+        redactor.redact_text(&mut self.title);
         self
     }
 }

@@ -4,7 +4,6 @@ mod html;
 mod items;
 mod markdown;
 
-use std::borrow::Cow;
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,6 +11,7 @@ use std::path::Path;
 
 use tooloop::SessionError;
 use tooloop::journal::{Header, Line, Read, StoreError, read_lines};
+use tooloop::provider::Redactor;
 
 use crate::args::ExportFormat;
 use crate::exit::{Failure, Status};
@@ -80,11 +80,12 @@ fn page(
 ) -> Result<(Read, io::Result<()>), StoreError> {
     let header = header(path)?;
     let mut written = page.begin(&header, out);
+    let redactor = redactor();
     let mut teller = Teller::default();
     let read = read_lines(path, |line| {
         for item in teller.tell(&line) {
             if written.is_ok() {
-                written = page.item(&item.without_secrets(redact), out);
+                written = page.item(&item.without_secrets(&redactor), out);
             }
         }
     })?;
@@ -105,11 +106,12 @@ fn header(path: &Path) -> Result<Header, StoreError> {
 fn json(path: &Path, out: &mut dyn Write) -> Result<(Read, io::Result<()>), StoreError> {
     let header = serde_json::to_string(&header(path)?).unwrap_or_default();
     let mut written = write!(out, "{{\"header\":{header},\"records\":[");
+    let redactor = redactor();
     let mut comma = "";
     let read = read_lines(path, |line: Line| {
         let text = serde_json::to_string(&line).unwrap_or_default();
         if written.is_ok() {
-            written = write!(out, "{comma}\n{}", redact(&text));
+            written = write!(out, "{comma}\n{}", redactor.redact_json_text(&text));
         }
         comma = ",";
     })?;
@@ -117,9 +119,7 @@ fn json(path: &Path, out: &mut dyn Write) -> Result<(Read, io::Result<()>), Stor
     Ok((read, written))
 }
 
-/// The text without secrets.
-///
-/// This is the seam for the redactor: everything that an export writes of a record passes here.
-fn redact(text: &str) -> Cow<'_, str> {
-    Cow::Borrowed(text)
+/// Takes out what looks like a key, and what the environment holds as one.
+fn redactor() -> Redactor {
+    Redactor::from_environment(std::env::vars_os())
 }

@@ -362,3 +362,41 @@ fn a_content_that_git_keeps_in_another_form_is_not_taken() {
         "{report:?}"
     );
 }
+
+#[test]
+fn what_is_changed_again_in_the_same_moment_is_found() {
+    let mut world = World::new();
+    let content = |turn: u32| turn.to_string();
+    fs::write(world.path("f"), content(10)).unwrap();
+    for turn in 11..40 {
+        // In place and of one length: only the time can tell, and that moves in steps.
+        world.command(turn, |root| {
+            fs::write(root.join("f"), content(turn)).unwrap()
+        });
+        world.command(turn, |root| {
+            fs::write(root.join(format!("new{turn}")), "").unwrap();
+        });
+    }
+    for turn in (11..40).rev() {
+        world.rewind(turn);
+        assert_eq!(
+            fs::read_to_string(world.path("f")).unwrap(),
+            content(turn - 1)
+        );
+        assert!(!world.path(format!("new{turn}")).exists());
+    }
+}
+
+#[test]
+fn what_a_call_met_before_a_death_is_not_taken_for_the_dead_ones_doing() {
+    let mut world = World::new();
+    fs::write(world.path("f"), "old").unwrap();
+    world.command(1, |_| ());
+    fs::write(world.path("f"), "mine").unwrap();
+    world.tool(1, &["f"], |_| ());
+    world.before(1, &Touched::Anything);
+    world.restart();
+    let report = world.rewind(1);
+    assert!(report.is_empty(), "{report:?}");
+    assert_eq!(fs::read(world.path("f")).unwrap(), b"mine");
+}

@@ -1,0 +1,356 @@
+//! What is on record, and whether it may be.
+
+mod turns;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tooloop_kernel::{Delivery, Entry, Permission};
+use tooloop_model::{AssistantMessage, Content, Message, StopReason, ToolUse, ToolUseId, Usage};
+
+use crate::bills::Bill;
+use crate::law::Law;
+use crate::world::{Ended, World};
+
+/// What the entries say about the newest turn and the newest message.
+#[derive(Default)]
+pub(crate) struct Record {
+    pub(crate) in_turn: bool,
+    pub(crate) calls: Vec<ToolUse>,
+    /// Where the entry ends that says that a call begins.
+    pub(crate) started: BTreeMap<ToolUseId, usize>,
+    pub(crate) answered: BTreeSet<ToolUseId>,
+    pub(crate) allowed: BTreeSet<ToolUseId>,
+    pub(crate) denied: BTreeSet<ToolUseId>,
+    newest_stop: Option<StopReason>,
+    /// Model calls, those not counted that are made again.
+    pub(crate) steps: u32,
+    /// The next one is made again.
+    pub(crate) again: bool,
+    pub(crate) escalated: bool,
+    continued: u32,
+    /// Requests that failed in a row, and when the first of them did.
+    pub(crate) failures: u32,
+    first_failure: Option<Duration>,
+    pub(crate) retry_at: Option<Duration>,
+    /// What was called in each reply of the turn.
+    signatures: Vec<String>,
+    usage_before: Usage,
+    /// When the turn began.
+    pub(crate) began: Duration,
+    pub(crate) fell_back: bool,
+    /// Calls that ran in the turn, and whether one was too many.
+    pub(crate) ran: u32,
+    pub(crate) refused: bool,
+    objected: u32,
+    pauses: u32,
+    /// What each model has used in the turn.
+    pub(crate) by_model: BTreeMap<String, Usage>,
+    /// A process died in a turn.
+    pub(crate) died_in_turn: bool,
+    /// The newest end is that of a dead process's turn.
+    closes_the_past: bool,
+    /// Why the model may be called.
+    pub(crate) going_on: bool,
+}
+
+impl Record {
+    /// What matters of it to another process.
+    pub(crate) fn of_the_dead(&mut self) {
+        self.died_in_turn = std::mem::take(&mut self.in_turn);
+        self.going_on = false;
+        self.retry_at = None;
+        self.failures = 0;
+    }
+
+    /// What each model has used, those apart that used nothing.
+    fn used_by(&self) -> BTreeMap<String, Usage> {
+        let used = self.by_model.iter().filter(|(_, usage)| !usage.is_empty());
+        used.map(|(model, usage)| (model.clone(), *usage)).collect()
+    }
+
+    fn position(&self, id: &ToolUseId) -> Option<usize> {
+        self.calls.iter().position(|call| call.id == *id)
+    }
+
+    pub(crate) fn call(&self, id: &ToolUseId) -> Option<&ToolUse> {
+        self.calls.iter().find(|call| call.id == *id)
+    }
+
+    /// Whether all calls before this one are answered.
+    pub(crate) fn is_in_order(&self, id: &ToolUseId) -> bool {
+        let before = self.position(id).unwrap_or(0);
+        let mut before = self.calls.iter().take(before);
+        before.all(|call| self.answered.contains(&call.id))
+    }
+
+    /// Takes an entry in without a question: it was judged in another life.
+    pub(crate) fn note(&mut self, entry: &Entry, end: usize) {
+        match entry {
+            Entry::Message(message) => match message.message() {
+                Message::User(_) => {
+                    self.say_nothing();
+                    self.in_turn = true;
+                }
+                Message::Assistant(reply) => {
+                    self.say_nothing();
+                    self.newest_stop.clone_from(&reply.stop_reason);
+                    self.calls = reply.tool_uses().cloned().collect();
+                }
+                Message::ToolResults(_) => {}
+            },
+            Entry::CallStarted { tool_use_id } => {
+                self.started.insert(tool_use_id.clone(), end);
+            }
+            Entry::CallFinished(result) => {
+                self.answered.insert(result.tool_use_id.clone());
+            }
+            Entry::Permission {
+                tool_use_id,
+                permission,
+            } => {
+                let set = match permission {
+                    Permission::Allowed { .. } => &mut self.allowed,
+                    Permission::Denied { .. } => &mut self.denied,
+                };
+                set.insert(tool_use_id.clone());
+            }
+            Entry::TurnEnd(_) => self.in_turn = false,
+            Entry::Rewound { .. } => {
+                self.say_nothing();
+                self.in_turn = false;
+            }
+            Entry::Retry { .. }
+            | Entry::Discarded { .. }
+            | Entry::Spent { .. }
+            | Entry::Continue(_) => {}
+        }
+    }
+
+    fn say_nothing(&mut self) {
+        self.calls.clear();
+        self.started.clear();
+        self.answered.clear();
+        self.allowed.clear();
+        self.denied.clear();
+    }
+}
+
+impl World {
+    /// An entry is recorded; its line will end there.
+    pub(crate) fn entry(&mut self, entry: &Entry, end: usize) {
+        self.tell(|| format!("  record {}", crate::words::entry(entry)));
+        let mut kept = None;
+        match entry {
+            Entry::Message(message) => match message.message() {
+                Message::User(content) => self.user_says(content),
+                Message::Assistant(reply) => self.model_says(reply),
+                Message::ToolResults(_) => {
+                    self.break_law(Law::Pairing, "results are never said as such");
+                }
+            },
+            Entry::CallStarted { tool_use_id } => self.starts(tool_use_id),
+            Entry::CallFinished(result) => self.answers(result),
+            Entry::Permission {
+                tool_use_id,
+                permission,
+            } => self.permits(tool_use_id, permission),
+            Entry::Retry {
+                attempt,
+                error,
+                wait_ms,
+                voided,
+                ..
+            } => self.retries(*attempt, error, Duration::from_millis(*wait_ms), *voided),
+            Entry::Discarded { usage } => self.discards(*usage),
+            Entry::Spent { tokens, cost } => self.life.spent.add(Bill {
+                tokens: *tokens,
+                cost: cost.unwrap_or_default().0,
+            }),
+            Entry::Rewound { turn } => {
+                self.see("rewound");
+                let in_turn = self.record.in_turn;
+                self.require(Law::Report, !in_turn, || "it goes back in a turn".into());
+                kept = turn.checked_sub(1).and_then(|place| {
+                    let messages = *self.folded.turns().get(place)?;
+                    self.folded.messages().get(..messages).map(<[_]>::to_vec)
+                });
+                let known = kept.is_some();
+                self.require(Law::Truth, known, || format!("there is no turn {turn}"));
+            }
+            Entry::Continue(reason) => self.continues(reason),
+            Entry::TurnEnd(why) => self.ends(why),
+        }
+        self.record.note(entry, end);
+        self.folded.apply(entry);
+        if let Some(kept) = kept {
+            let same = self.folded.messages() == kept;
+            self.require(Law::OneFold, same, || {
+                "it went back too far, or not far enough".into()
+            });
+        }
+        let resumed = std::mem::take(&mut self.record.closes_the_past);
+        if let Entry::TurnEnd(why) = entry
+            && !resumed
+        {
+            let newest = self.folded.messages().last().map(|last| last.message());
+            let ended = Ended {
+                text: match newest {
+                    Some(Message::Assistant(reply)) => reply.text(),
+                    Some(Message::User(_) | Message::ToolResults(_)) | None => String::new(),
+                },
+                end: why.clone(),
+                steps: self.record.steps,
+                usage: self.folded.usage().since(self.record.usage_before),
+                by_model: self.record.used_by(),
+            };
+            self.life.ends.push_back(ended);
+        }
+    }
+
+    fn user_says(&mut self, content: &[Content]) {
+        let open = self.folded.open_calls().len();
+        self.require(Law::Pairing, open == 0, || {
+            format!("the user speaks while {open} calls are open")
+        });
+        if !self.record.in_turn {
+            self.life.turns += 1;
+            self.record = Record {
+                in_turn: true,
+                going_on: true,
+                began: self.now(),
+                usage_before: self.folded.usage(),
+                ..Record::default()
+            };
+        }
+        let [Content::Text(text)] = content else {
+            return self.break_law(Law::Truth, format!("nobody said {content:?}"));
+        };
+        let ours = [
+            "Reminder: ",
+            "Your reply was cut",
+            "Go on.",
+            "Your answer does not have the form",
+            "You have not given your answer",
+        ];
+        if ours.iter().any(|ours| text.starts_with(ours)) {
+            return;
+        }
+        let objections = &mut self.life.objections;
+        if let Some(place) = objections.iter().position(|words| words == text) {
+            objections.remove(place);
+            return;
+        }
+        let said = &mut self.life.said;
+        let Some(place) = said.iter().position(|words| words.text == *text) else {
+            return self.break_law(
+                Law::Truth,
+                format!("nobody said {text:?}, or it is on record already"),
+            );
+        };
+        let words = said.remove(place);
+        // What was said when no turn was under way may never have been taken in.
+        let now = Some(self.life.turns);
+        let overtaken = said.iter().take(place).any(|other| {
+            other.delivery == words.delivery && other.turn == now && words.turn == now
+        });
+        self.require(Law::Truth, !overtaken, || {
+            format!("{text:?} has overtaken what was said before it")
+        });
+        if words.delivery == Delivery::Notice {
+            self.see("notice");
+        }
+    }
+
+    fn model_says(&mut self, reply: &AssistantMessage) {
+        let in_turn = self.record.in_turn;
+        self.require(Law::Report, in_turn, || {
+            "the model speaks outside of a turn".into()
+        });
+        let Some(served) = &self.life.served else {
+            return self.break_law(Law::Truth, "the model said nothing in this life");
+        };
+        let stopped = served.stop.is_some() && !served.failed;
+        let same_calls = reply.tool_uses().count() == served.calls.len()
+            && reply
+                .tool_uses()
+                .zip(&served.calls)
+                .all(|(tool_use, served)| {
+                    tool_use.name == crate::tools::name(served.tool)
+                        && tool_use.input == tooloop_model::ToolInput::parse(&served.input)
+                });
+        let model = served.model.clone();
+        let (text, usage, stop) = (served.text.clone(), served.usage, served.stop.clone());
+        if reply.stop_reason.is_some() {
+            self.require(Law::OnceOnly, stopped, || {
+                "a message is recorded as complete and is not".into()
+            });
+            self.require(Law::Truth, same_calls, || {
+                format!("the model did not ask for {:?}", reply.content)
+            });
+            self.require(Law::Truth, reply.stop_reason == stop, || {
+                "the model stopped for another reason".into()
+            });
+            self.require(Law::Truth, reply.text() == text, || {
+                format!("the model said {text:?}, on record is {:?}", reply.text())
+            });
+            self.record.failures = 0;
+        } else {
+            let wanted = self.wants_an_end() || self.time_is_up(Duration::ZERO);
+            self.require(Law::Truth, wanted, || {
+                "a message is recorded as interrupted and nobody interrupted".into()
+            });
+            let calls = reply.tool_uses().count();
+            self.require(Law::OnceOnly, calls == 0, || {
+                "a message that was interrupted has calls".into()
+            });
+        }
+        if usage.input_tokens > 0 {
+            self.others_counted |= model != "model";
+        }
+        self.require(Law::Truth, reply.usage == usage, || {
+            format!("the reply used {usage:?}, on record is {:?}", reply.usage)
+        });
+        let signature: Vec<_> = reply
+            .tool_uses()
+            .map(|tool_use| format!("{} {}", tool_use.name, tool_use.input.json()))
+            .collect();
+        if !signature.is_empty() {
+            self.record.signatures.push(signature.join("\n"));
+        }
+        self.record.going_on = false;
+    }
+
+    fn starts(&mut self, id: &ToolUseId) {
+        let known = self.record.call(id).is_some();
+        let again = self.record.started.contains_key(id) || self.record.answered.contains(id);
+        self.require(Law::RecordFirst, known && !again, || {
+            format!("{id} is recorded as begun, known {known}, again {again}")
+        });
+        let ordered = self.record.is_in_order(id);
+        self.require(Law::OnceOnly, ordered, || {
+            format!("{id} begins before those before it are answered")
+        });
+    }
+
+    fn permits(&mut self, id: &ToolUseId, permission: &Permission) {
+        let open = self.record.call(id).is_some() && !self.record.answered.contains(id);
+        self.require(Law::Permission, open, || {
+            format!("{id} is allowed or denied and is no open call")
+        });
+        let said = self.life.answers.get(id).copied();
+        match permission {
+            Permission::Allowed { .. } => {
+                self.require(Law::Permission, said == Some(true), || {
+                    format!("nobody allowed {id}")
+                });
+            }
+            Permission::Denied { .. } => {
+                self.see("denied");
+                self.require(Law::Permission, said != Some(true), || {
+                    format!("{id} was allowed and is denied")
+                });
+            }
+        }
+    }
+}

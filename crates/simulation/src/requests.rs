@@ -1,0 +1,177 @@
+//! Whether a request may be made, and is one that every provider accepts.
+
+use std::collections::BTreeSet;
+
+use tooloop_model::{Content, Message, Request, ToolUseId};
+
+use crate::law::Law;
+use crate::script::{Moment, Reply};
+use crate::world::World;
+
+impl World {
+    /// The model is asked. Returns the number of the call, and what it will do.
+    pub(crate) fn request(&mut self, request: &Request) -> Option<(u64, Reply)> {
+        if !self.alive() {
+            return None;
+        }
+        let reply = self.script.replies.get(self.used.replies).cloned();
+        self.used.replies += 1;
+        let reply = reply.unwrap_or_default();
+        let messages = request.messages.len();
+        self.moment(Moment::Request, messages as u64, || {
+            format!(
+                "request with {messages} messages, the model will {}",
+                crate::words::reply(&reply)
+            )
+        });
+        if !self.alive() {
+            return None;
+        }
+        self.see("request");
+        self.judge_request(request);
+        if !std::mem::take(&mut self.record.again) {
+            self.record.steps += 1;
+        }
+        self.record.going_on = false;
+        self.life.call += 1;
+        self.life.newest_fault = None;
+        let served = self.reserves(request);
+        self.life.served = Some(served);
+        self.alive().then_some((self.life.call, reply))
+    }
+
+    fn judge_request(&mut self, request: &Request) {
+        let failed = self.life.append_failed;
+        self.require(Law::RecordFirst, !failed, || {
+            "the model is asked after an append that failed".into()
+        });
+        let (in_turn, going_on) = (self.record.in_turn, self.record.going_on);
+        self.require(Law::RecordFirst, in_turn && going_on, || {
+            format!("the model is asked without a reason on record, in a turn: {in_turn}")
+        });
+        let same = request.messages == self.folded.messages();
+        self.require(Law::RecordFirst, same, || {
+            "what the model is told is not what is on record".into()
+        });
+        let open = self.folded.open_calls().len();
+        self.require(Law::Pairing, open == 0, || {
+            format!("the model is asked while {open} calls are open")
+        });
+        let faults = faults(request);
+        self.require(Law::Pairing, faults.is_empty(), || faults.join("; "));
+        let talking = self
+            .life
+            .served
+            .as_ref()
+            .is_some_and(|served| served.stop.is_none() && !served.failed && !served.dropped);
+        self.require(Law::Bounds, !talking, || {
+            "the model is asked while it is still writing".into()
+        });
+        let busy = self.life.runs.iter().find(|run| run.is_under_way());
+        let busy = busy.map(|run| run.id.clone());
+        self.require(Law::Bounds, busy.is_none(), || {
+            format!("the model is asked while {busy:?} runs")
+        });
+        let models = if self.record.fell_back {
+            vec!["fallback".into()]
+        } else {
+            self.life.models.clone()
+        };
+        self.require(Law::Truth, models.contains(&request.model), || {
+            format!("{} is asked, not one of {models:?}", request.model)
+        });
+        let knobs = &self.script.knobs;
+        let cap = if self.record.escalated {
+            knobs.larger_cap
+        } else {
+            knobs.cap
+        };
+        // A ceiling may make it smaller.
+        let limited = knobs.limits.tokens.is_some() || knobs.limits.cost.is_some();
+        let asked = request.max_output_tokens;
+        let less = asked.is_some_and(|asked| cap.is_none_or(|cap| asked < cap));
+        self.require(Law::Truth, asked == cap || limited && less, || {
+            format!("the output cap is {:?}", request.max_output_tokens)
+        });
+        let over = knobs_spent(self);
+        self.require(Law::Bounds, !over, || "the model is asked too often".into());
+    }
+}
+
+fn knobs_spent(world: &World) -> bool {
+    let limit = world.script.knobs.max_turns;
+    !world.record.again && limit.is_some_and(|limit| world.record.steps >= limit)
+}
+
+/// Which of a strict provider's rules a conversation breaks, those apart that depend on a format.
+fn faults(request: &Request) -> Vec<String> {
+    let mut faults = Vec::new();
+    let messages = &request.messages;
+    if !matches!(
+        messages.first().map(|first| first.message()),
+        Some(Message::User(_))
+    ) {
+        faults.push("it does not begin with a user message".into());
+    }
+    if let Some(Message::Assistant(_)) = messages.last().map(|last| last.message()) {
+        faults.push("it ends with the model's own words".into());
+    }
+    let mut ids = BTreeSet::new();
+    let mut open: Vec<&ToolUseId> = Vec::new();
+    let mut assistant_before = false;
+    for (place, message) in messages.iter().enumerate() {
+        let mut fault = |words: &str| faults.push(format!("message {place}: {words}"));
+        let expected = std::mem::take(&mut open);
+        let is_assistant = matches!(message.message(), Message::Assistant(_));
+        match message.message() {
+            Message::User(content) => {
+                if !expected.is_empty() {
+                    fault("the calls before it have no answer");
+                }
+                speaks(content, &mut fault);
+            }
+            Message::Assistant(reply) => {
+                if !expected.is_empty() {
+                    fault("the calls before it have no answer");
+                }
+                if assistant_before {
+                    fault("the model speaks twice in a row");
+                }
+                if !reply.has_substance() {
+                    fault("nothing is in it");
+                }
+                for tool_use in reply.tool_uses() {
+                    if !usable(&tool_use.id) {
+                        fault("a call has no usable id");
+                    }
+                    if !ids.insert(&tool_use.id) {
+                        fault("the id of a call was used before");
+                    }
+                    open.push(&tool_use.id);
+                }
+            }
+            Message::ToolResults(results) => {
+                let answered: Vec<_> = results.iter().map(|result| &result.tool_use_id).collect();
+                if answered != expected || answered.is_empty() {
+                    fault("the answers are not those of the calls before it");
+                }
+                for result in results {
+                    speaks(&result.content, &mut fault);
+                }
+            }
+        }
+        assistant_before = is_assistant;
+    }
+    faults
+}
+
+fn speaks(content: &[Content], fault: &mut impl FnMut(&str)) {
+    if content.is_empty() || content.iter().any(Content::is_blank) {
+        fault("it is blank");
+    }
+}
+
+fn usable(id: &ToolUseId) -> bool {
+    let ours = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    (1..=64).contains(&id.0.len()) && id.0.bytes().all(ours)
+}

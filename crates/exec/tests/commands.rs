@@ -663,8 +663,11 @@ async fn what_is_left_ends_with_its_owner() {
         (
             cut_off,
             format!(
-                "setsid sh -c 'touch cut; exec sleep {cut_off}' >/dev/null 2>&1 & \
-                 while [ ! -e cut ]; do sleep 0.01; done; echo started"
+                // In the midst of its exec a process shows no environment to be known by.
+                "setsid sh -c 'echo $$ >cut; exec sleep {cut_off}' >/dev/null 2>&1 & \
+                 until pid=$(cat cut 2>/dev/null) && [ -n \"$pid\" ] \
+                 && [ \"$(cat /proc/$pid/comm)\" = sleep ] \
+                 && grep -q . /proc/$pid/environ; do sleep 0.01; done; echo started"
             ),
         ),
     ] {

@@ -12,7 +12,8 @@ use crate::exit::{Failure, Status};
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    hang_up: Signal,
+    /// Not where whoever began us wants it ignored, as `nohup` does.
+    hang_up: Option<Signal>,
     /// Caught and not looked at: by default a file at its limit would kill the process, where a
     /// write that fails ends the run with words.
     _file_size: Signal,
@@ -31,18 +32,40 @@ impl Signals {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            hang_up: signal(SignalKind::hangup())?,
+            hang_up: if is_ignored(Native::HUP) {
+                None
+            } else {
+                Some(signal(SignalKind::hangup())?)
+            },
             _file_size: signal(SignalKind::from_raw(Native::XFSZ.as_raw()))?,
         })
     }
 
     /// The next one, as the status that it ends the run with.
     pub(crate) async fn next(&mut self) -> Status {
+        let hang_up = async {
+            match &mut self.hang_up {
+                Some(hang_up) => hang_up.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             Some(()) = self.interrupt.recv() => Status::Interrupted,
             Some(()) = self.terminate.recv() => Status::Terminated,
-            Some(()) = self.hang_up.recv() => Status::HungUp,
+            Some(()) = hang_up => Status::HungUp,
             else => std::future::pending().await,
         }
     }
+}
+
+/// Whether this process ignores the signal.
+fn is_ignored(signal: Native) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    let place = u32::try_from(signal.as_raw() - 1).ok();
+    let bit = place.and_then(|place| 1_u64.checked_shl(place));
+    matches!((ignored, bit), (Some(ignored), Some(bit)) if ignored & bit != 0)
 }

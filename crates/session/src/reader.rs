@@ -341,11 +341,19 @@ impl State<'_> {
     }
 
     fn fit(&self, entry: &Entry) -> Fitted {
-        let fitted = fit(&self.transcript, entry);
-        let is_own_fault =
-            |fault: &FaultKind| matches!(fault, FaultKind::ToolUseId { .. } | FaultKind::Blank);
-        if self.is_unsure && !fitted.faults.iter().all(is_own_fault) {
-            return Fitted::default();
+        let mut fitted = fit(&self.transcript, entry);
+        if self.is_unsure {
+            // What does not fit may follow from what is not known; what is wrong by itself is mended.
+            let own =
+                |fault: &FaultKind| matches!(fault, FaultKind::ToolUseId { .. } | FaultKind::Blank);
+            let all = fitted.faults.len();
+            fitted.faults.retain(own);
+            if fitted.faults.is_empty() {
+                return Fitted::default();
+            }
+            if fitted.faults.len() < all {
+                fitted.before.clear();
+            }
         }
         fitted
     }

@@ -800,6 +800,32 @@ fn harmed(whole: &[u8], first: usize, harms: &[Harm]) -> Vec<u8> {
     bytes
 }
 
+/// Behind an entry of an unknown kind nothing is judged by its place, but ids must be ids all the same.
+#[test]
+fn an_id_is_mended_behind_what_is_not_known() {
+    let Journal { _root, path, whole } = journal();
+    let header = line(&whole, 0).end;
+    let text = String::from_utf8(whole.clone()).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let user = lines[1];
+    let reply = lines
+        .iter()
+        .find(|line| line.contains("tool_use\":{"))
+        .unwrap();
+    let id = reply.split("\"tool_use\":{\"id\":\"").nth(1).unwrap();
+    let id = &id[..id.find('"').unwrap()];
+    let unknown = user.replacen("\"message\"", "\"massage\"", 1);
+    // The reply comes first: it answers nothing, and its id is none.
+    let bad = reply.replacen(&format!("\"id\":\"{id}\""), "\"id\":\"a!\"", 1);
+    assert!(unknown != user && bad != **reply);
+    let mut damaged = whole[..header].to_vec();
+    for line in [&unknown, &bad, &bad] {
+        damaged.extend_from_slice(line.as_bytes());
+        damaged.push(b'\n');
+    }
+    check(&path, &damaged);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 

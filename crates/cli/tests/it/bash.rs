@@ -9,7 +9,8 @@ use tooloop_testkit::run::{Running, Signal, Stdin};
 use tooloop_testkit::{Gate, ModelServer, Reply, Scratch, processes_with, wait_for, wait_until};
 
 use crate::support::{
-    Api, Done, GONE, LONG, both, end, finish, journal, resume, told, tooloop, wait_for_file,
+    Api, Done, GONE, LONG, both, end, finish, is_ignored_here, journal, resume, told, tooloop,
+    wait_for_file,
 };
 
 const API: Api = Api::Messages;
@@ -142,6 +143,9 @@ both! {
     /// C25
     fn signals_end_the_run_and_all_it_started(api) {
         for (signal, status) in [(Signal::Interrupt, 130), (Signal::Terminate, 143), (Signal::HangUp, 129)] {
+            if signal == Signal::HangUp && is_ignored_here("HUP", 1) {
+                continue;
+            }
             let sleeps = [sleep(), sleep()];
             let scratch = Scratch::new();
             let command = format!("touch begun; {} & {}", sleeps[0], sleeps[1]);

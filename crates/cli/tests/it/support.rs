@@ -467,3 +467,15 @@ impl Random {
         std::thread::sleep(Duration::from_micros(self.below(most * 1000)));
     }
 }
+
+/// Whether what these tests start ignores a signal, since they were started so.
+pub(crate) fn is_ignored_here(name: &str, number: u32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = u64::from_str_radix(mask.unwrap().trim(), 16).unwrap();
+    let ignored = mask & (1 << (number - 1)) != 0;
+    if ignored {
+        println!("not tried: these tests were started with SIG{name} ignored");
+    }
+    ignored
+}

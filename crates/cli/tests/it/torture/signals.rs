@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tooloop_testkit::run::{Running, Signal, Stdin};
+use tooloop_testkit::run::{Run, Running, Signal, Stdin};
 use tooloop_testkit::{
     Gate, ModelServer, Reply, Scratch, anthropic, hold, open_gate, processes_with, wait_for,
     wait_until,
@@ -12,8 +12,8 @@ use tooloop_testkit::{
 
 use super::{API, unique_sleep};
 use crate::support::{
-    Api, Done, LONG, Random, both, end, finish, front_end, journals, resume, rounds, session_of,
-    speak, told, tooloop, wait_for_file, wait_for_piece, wait_for_result,
+    Api, Done, LONG, Random, both, end, finish, front_end, is_ignored_here, journals, resume,
+    rounds, session_of, speak, told, tooloop, wait_for_file, wait_for_piece, wait_for_result,
 };
 
 /// The signals that end a run, and the status that says so.
@@ -22,6 +22,14 @@ const ENDING: [(Signal, i32); 3] = [
     (Signal::Terminate, 143),
     (Signal::HangUp, 129),
 ];
+
+/// Those that are not ignored here from the beginning, as a hang-up is below `nohup`.
+fn ending() -> Vec<(Signal, i32)> {
+    ENDING
+        .into_iter()
+        .filter(|(signal, _)| *signal != Signal::HangUp || !is_ignored_here("HUP", 1))
+        .collect()
+}
 
 /// A moment in the life of a run.
 struct Phase {
@@ -188,7 +196,7 @@ fn each<T: Copy>(things: &[T], mut act: impl FnMut(&Phase, T)) {
 
 #[test]
 fn one_signal_ends_a_run_in_any_phase() {
-    each(&ENDING, |phase, (signal, status)| {
+    each(&ending(), |phase, (signal, status)| {
         ends(phase, status, |running| assert!(running.signal(signal)));
     });
 }
@@ -240,7 +248,7 @@ fn other_signals_while_it_ends_do_no_harm() {
 /// As a terminal does it, for all that is in the foreground.
 #[test]
 fn a_signal_to_the_whole_group() {
-    each(&ENDING, |phase, (signal, status)| {
+    each(&ending(), |phase, (signal, status)| {
         ends(phase, status, |running| {
             assert!(running.signal_group(signal))
         });
@@ -250,6 +258,9 @@ fn a_signal_to_the_whole_group() {
 /// A run that dies of it at once says nothing, and leaves nothing.
 #[test]
 fn a_signal_that_is_not_heard_leaves_nothing() {
+    if is_ignored_here("QUIT", 3) {
+        return;
+    }
     for phase in PHASES {
         let (scratch, sleep) = (Scratch::new(), unique_sleep());
         let server = server_that_says((phase.replies)(&sleep));
@@ -271,7 +282,7 @@ fn a_signal_that_is_not_heard_leaves_nothing() {
 /// Between two messages nothing runs but jobs.
 #[test]
 fn a_signal_while_the_next_message_is_awaited() {
-    for (signal, status) in ENDING {
+    for (signal, status) in ending() {
         let (scratch, sleep) = (Scratch::new(), unique_sleep());
         let job = json!({"command": sleep, "run_in_background": true});
         let server = server_that_says(vec![API.call("c_1", "bash", &job).into()]);
@@ -289,7 +300,7 @@ fn a_signal_while_the_next_message_is_awaited() {
 /// Before the first message of a front end, and while the prompt is still being piped in.
 #[test]
 fn a_signal_while_the_prompt_is_awaited() {
-    for (signal, status) in ENDING {
+    for (signal, status) in ending() {
         let (scratch, server) = (Scratch::new(), server_that_says(Vec::new()));
         let front = front_end(&scratch, &server, API).start();
         session_of(&front);
@@ -335,7 +346,7 @@ fn a_signal_while_a_long_session_is_read() {
     let long = format!("{header}\n{}", records.repeat(100));
     scratch.write(&path, long);
     let mut random = Random::new();
-    for (signal, status) in ENDING.into_iter().cycle().take(4) {
+    for (signal, status) in ending().into_iter().cycle().take(4) {
         let running = tooloop(&scratch, &server, API)
             .args(["--resume", &first.session(), "next"])
             .start();
@@ -360,7 +371,7 @@ fn a_signal_while_a_long_session_is_read() {
 fn a_signal_at_the_beginning() {
     let mut random = Random::new();
     let (scratch, server) = (Scratch::new(), server_that_says(Vec::new()));
-    for (signal, status) in ENDING.into_iter().cycle().take(12) {
+    for (signal, status) in ending().into_iter().cycle().take(12) {
         let before = (journals(&scratch).len(), server.requests().len());
         let running = tooloop(&scratch, &server, API).arg("go").start();
         random.wait_ms(60);
@@ -459,4 +470,25 @@ fn a_run_that_is_stopped_for_longer_than_a_silence_may_last() {
     assert_eq!(done.answer(), "it is done");
     assert!(done.retries().is_empty(), "{}", done.finished);
     server.assert_clean();
+}
+
+/// Started as `nohup` starts programs, it does not end with its terminal.
+#[test]
+fn a_hang_up_that_is_to_be_ignored_is() {
+    let (scratch, gate) = (Scratch::new(), Gate::new());
+    let server = ModelServer::start([Reply::stream(wait_for(&gate).then(API.say("ok")))]);
+    let running = Run::new("sh")
+        .home(&scratch)
+        .model(&server)
+        .env("TOOLOOP_MODEL", API.model())
+        .args([
+            "-c",
+            "trap '' HUP; exec \"$0\" -p --output-format stream-json go",
+            env!("CARGO_BIN_EXE_tooloop"),
+        ])
+        .start();
+    server.wait_for_requests(1, LONG).unwrap();
+    assert!(running.signal(Signal::HangUp));
+    gate.open();
+    assert_eq!(finish(&running).answer(), "ok");
 }

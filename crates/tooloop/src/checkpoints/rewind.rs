@@ -1,6 +1,6 @@
 //! Restoring files.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -177,6 +177,7 @@ impl Keeper {
                 }
             }
         }
+        below_nothing_is_nothing(&mut courses);
         courses
     }
 
@@ -301,6 +302,25 @@ impl Keeper {
             return Err(io::Error::other("it is outside of the workspace"));
         };
         act(&Root::open(&base)?, &below)
+    }
+}
+
+/// A tool that names a folder need not name what is in it. Where the folder was not there, or was
+/// none, nothing was below it, whatever a later change found there.
+fn below_nothing_is_nothing(courses: &mut [(PathText, Course)]) {
+    let no_folders: HashSet<PathBuf> = courses
+        .iter()
+        .filter(|(_, course)| match course.target {
+            State::Absent | State::File { .. } | State::Link { .. } | State::Special => true,
+            State::Folder { .. } | State::Unkept { .. } | State::Unknown { .. } => false,
+        })
+        .map(|(path, _)| path.path().to_owned())
+        .collect();
+    for (path, course) in courses {
+        let mut above = path.path().ancestors().skip(1);
+        if above.any(|folder| no_folders.contains(folder)) {
+            course.target = State::Absent;
+        }
     }
 }
 

@@ -232,6 +232,22 @@ fn run(moves: &[Move], is_git: bool) {
     }
 }
 
+/// A tool names a folder that it moves, and not what is in it; a command finds that there later.
+#[test]
+fn nothing_is_restored_below_a_folder_that_was_not_there() {
+    let moves = [
+        Move::Turn,
+        Move::Tool(Act::Write("d/a", 0, false)),
+        Move::Turn,
+        Move::Tool(Act::Rename("d", "l")),
+        Move::Command(vec![Act::Write("l", 0, false)]),
+        Move::Rewind(2),
+    ];
+    for is_git in [false, true] {
+        run(&moves, is_git);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, max_shrink_iters: 400, failure_persistence: None, ..ProptestConfig::default() })]
 

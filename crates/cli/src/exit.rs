@@ -187,27 +187,6 @@ pub(crate) fn words(end: &TurnEnd) -> Option<String> {
     })
 }
 
-/// The reason's name in records.
-pub(crate) const fn reason(end: &TurnEnd) -> &'static str {
-    match end {
-        TurnEnd::Completed => "completed",
-        TurnEnd::MaxTurns { .. } => "max_turns",
-        TurnEnd::MaxToolCalls { .. } => "max_tool_calls",
-        TurnEnd::Budget(Budget::Tokens { .. }) => "max_tokens",
-        TurnEnd::Budget(Budget::Cost { .. } | Budget::UnknownPrice { .. }) => "max_budget_usd",
-        TurnEnd::Deadline { .. } => "max_time",
-        TurnEnd::StructuredOutputFailed { .. } => "structured_output_failed",
-        TurnEnd::HookStopped { .. } => "hook_stopped",
-        TurnEnd::StopHookPrevented { .. } => "stop_hook_prevented",
-        TurnEnd::ContextLimit { .. } => "context_limit",
-        TurnEnd::ModelError { .. } => "model_error",
-        TurnEnd::OutputLimit => "output_limit",
-        TurnEnd::Interrupted { .. } => "interrupted",
-        TurnEnd::Refused => "refused",
-        TurnEnd::LoopDetected { .. } => "loop_detected",
-    }
-}
-
 fn spent(budget: &Budget) -> String {
     match budget {
         Budget::Tokens { limit, spent, next } => format!(

@@ -205,7 +205,7 @@ impl Records {
             Status::Done => "success",
             Status::MaxTurns => "error_max_turns",
             Status::MaxToolCalls => "error_max_tool_calls",
-            Status::Budget if exit::reason(&report.end) == "max_tokens" => "error_max_tokens",
+            Status::Budget if report.end.name() == "max_tokens" => "error_max_tokens",
             Status::Budget => "error_max_budget_usd",
             Status::Deadline => "error_max_time",
             Status::Schema => "error_max_structured_output_retries",
@@ -214,7 +214,7 @@ impl Records {
         let mut body = json!({
             "subtype": subtype,
             "is_error": !done,
-            "reason": exit::reason(&report.end),
+            "reason": report.end.name(),
             "exit_status": status.code(),
             "duration_ms": millis(report.duration),
             "duration_api_ms": millis(report.model_duration),

@@ -47,8 +47,8 @@ pub(crate) fn most(messages: &[std::sync::Arc<HistoryMessage>]) -> u64 {
         })
 }
 
-/// The most tokens that this was to write.
-pub(crate) fn written(blocks: &[ContentBlock]) -> u64 {
+/// The most tokens that what a model wrote can have.
+fn written(blocks: &[ContentBlock]) -> u64 {
     blocks
         .iter()
         .map(|block| match block {

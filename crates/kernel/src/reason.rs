@@ -163,3 +163,27 @@ impl Continue {
         }
     }
 }
+
+impl TurnEnd {
+    /// Its short name, for records and traces. A limit has the name of what it limits.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::MaxTurns { .. } => "max_turns",
+            Self::MaxToolCalls { .. } => "max_tool_calls",
+            Self::Budget(Budget::Tokens { .. }) => "max_tokens",
+            Self::Budget(Budget::Cost { .. } | Budget::UnknownPrice { .. }) => "max_budget_usd",
+            Self::Deadline { .. } => "max_time",
+            Self::StructuredOutputFailed { .. } => "structured_output_failed",
+            Self::HookStopped { .. } => "hook_stopped",
+            Self::StopHookPrevented { .. } => "stop_hook_prevented",
+            Self::ContextLimit { .. } => "context_limit",
+            Self::ModelError { .. } => "model_error",
+            Self::OutputLimit => "output_limit",
+            Self::Interrupted { .. } => "interrupted",
+            Self::Refused => "refused",
+            Self::LoopDetected { .. } => "loop_detected",
+        }
+    }
+}

@@ -12,7 +12,7 @@ mod content;
 
 use std::time::Instant;
 
-use tooloop_kernel::{Budget, Continue, During, Entry, Permission, TurnEnd};
+use tooloop_kernel::{Continue, During, Entry, Permission, TurnEnd};
 use tooloop_model::{
     Message, ModelError, ModelErrorKind, Price, Request, StopReason, StreamEvent, ToolUse, Usage,
 };
@@ -358,7 +358,7 @@ impl Trace {
             return;
         }
         record_usage(&turn, report.usage);
-        turn.record("tooloop.turn.end", end_name(&report.end));
+        turn.record("tooloop.turn.end", report.end.name());
         turn.record("tooloop.turn.steps", report.steps);
         if let Some(cost) = report.cost_usd {
             turn.record("tooloop.cost_usd", cost);
@@ -366,7 +366,7 @@ impl Trace {
         match &report.end {
             TurnEnd::Completed => {}
             TurnEnd::ModelError { error, .. } => failed(&turn, error.kind.name()),
-            end => failed(&turn, end_name(end)),
+            end => failed(&turn, end.name()),
         }
     }
 
@@ -448,26 +448,5 @@ fn finish_reason(reason: &StopReason) -> &str {
         StopReason::Refusal => "content_filter",
         StopReason::Pause => "pause",
         StopReason::Other(word) => word,
-    }
-}
-
-/// As in the records of a headless run.
-const fn end_name(end: &TurnEnd) -> &'static str {
-    match end {
-        TurnEnd::Completed => "completed",
-        TurnEnd::MaxTurns { .. } => "max_turns",
-        TurnEnd::MaxToolCalls { .. } => "max_tool_calls",
-        TurnEnd::Budget(Budget::Tokens { .. }) => "max_tokens",
-        TurnEnd::Budget(Budget::Cost { .. } | Budget::UnknownPrice { .. }) => "max_budget_usd",
-        TurnEnd::Deadline { .. } => "max_time",
-        TurnEnd::ContextLimit { .. } => "context_limit",
-        TurnEnd::ModelError { .. } => "model_error",
-        TurnEnd::OutputLimit => "output_limit",
-        TurnEnd::Interrupted { .. } => "interrupted",
-        TurnEnd::Refused => "refused",
-        TurnEnd::LoopDetected { .. } => "loop_detected",
-        TurnEnd::StructuredOutputFailed { .. } => "structured_output_failed",
-        TurnEnd::HookStopped { .. } => "hook_stopped",
-        TurnEnd::StopHookPrevented { .. } => "stop_hook_prevented",
     }
 }

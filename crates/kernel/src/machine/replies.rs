@@ -291,9 +291,7 @@ impl Kernel {
             }
         }
     }
-}
 
-impl Kernel {
     /// The model is overloaded again and again: the other one takes over, with tries of its own.
     fn fall_back(&mut self, model: String, out: &mut Vec<Effect>) {
         self.turn.fell_back = true;

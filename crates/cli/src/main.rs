@@ -253,7 +253,6 @@ async fn interactive_run(args: RunArgs, workspace: &std::path::Path) -> Result<S
     let status = interactive::run(args.prompt, setup, workspace).await;
     replay::complain_about(recording.as_ref());
     telemetry.finish(args.verbose).await;
-    replay::complain_about(recording.as_ref());
     status
 }
 

@@ -151,7 +151,7 @@ async fn start(call: Call, codec: &dyn Codec) -> Result<ModelStream, ModelError>
         biased;
         () = cancel.cancelled() => return Err(crate::scripted::cancelled()),
         begun = begin => begun,
-        () = rung(tokio::time::sleep(timers.first_byte)) => {
+        () = rung(tokio::time::sleep(timers.first_byte), LAST_LOOK) => {
             return Err(ModelError::new(
                 ModelErrorKind::FirstByteTimeout,
                 format!("{host} sent no byte within {}", shown(timers.first_byte)),
@@ -180,9 +180,9 @@ async fn start(call: Call, codec: &dyn Codec) -> Result<ModelStream, ModelError>
 }
 
 /// Waits for an alarm, and a last look longer.
-async fn rung(alarm: impl Future<Output = ()>) {
+async fn rung(alarm: impl Future<Output = ()>, look: Duration) {
     alarm.await;
-    tokio::time::sleep(LAST_LOOK).await;
+    tokio::time::sleep(look).await;
 }
 
 /// A reply that is being read.
@@ -255,12 +255,15 @@ impl Reading {
         let begun = Instant::now();
         let idle = self.timers.idle;
         let content = self.timers.content.saturating_sub(self.without_content);
+        // One last look in all: signs of life that come within it do not bring another one.
+        let late = self.without_content.saturating_sub(self.timers.content);
+        let look = LAST_LOOK.saturating_sub(late);
         self.alarm.as_mut().reset(begun + idle.min(content));
         let chunk = tokio::select! {
             biased;
             () = self.cancel.cancelled() => return Err(crate::scripted::cancelled()),
             chunk = response.chunk() => chunk,
-            () = rung(self.alarm.as_mut()) => return Err(self.too_silent(idle <= content)),
+            () = rung(self.alarm.as_mut(), look) => return Err(self.too_silent(idle <= content)),
         };
         self.without_content = self.without_content.saturating_add(begun.elapsed());
         match chunk {

@@ -244,7 +244,8 @@ async fn signs_of_life_keep_a_slow_reply_alive() {
 #[tokio::test]
 async fn signs_of_life_alone_are_no_reply() {
     for sign in [bytes(": still here\n\n"), messages::ping()] {
-        let endless = sign.then(pause(Duration::from_millis(50))).times(1200);
+        // Oftener than the last look at a reply whose time is up is long.
+        let endless = sign.then(pause(Duration::from_millis(10))).times(3000);
         let server = Arc::new(ModelServer::start([messages::open().then(endless)]));
         let mut config = config(&server.base_url(), WireFormat::AnthropicMessages);
         config.transport.content = Duration::from_millis(400);

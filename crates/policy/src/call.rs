@@ -1,6 +1,9 @@
 //! One call as the rules see it.
 
-use std::path::{Component, Path, PathBuf};
+use std::{
+    borrow::Cow,
+    path::{Component, Path, PathBuf},
+};
 
 use crate::{
     Access, AskCause, Grant, Mode, Policy, Rule, Touch,
@@ -526,6 +529,14 @@ pub(crate) struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
+    /// Tells whether a folder from which a path may start holds this text.
+    fn hold(self, text: &str) -> bool {
+        let roots = self.roots.iter().map(PathBuf::as_path);
+        roots
+            .chain(self.home)
+            .any(|place| place.to_str().is_none_or(|place| place.contains(text)))
+    }
+
     /// The paths that a text in a shell line may mean.
     fn meant(self, text: &'a str) -> impl Iterator<Item = PathBuf> + 'a {
         let roots = self.roots.iter().map(PathBuf::as_path);
@@ -592,7 +603,20 @@ fn path_hit(
         Kind::Write | Kind::Command | Kind::Host | Kind::Grant => Direction::Write,
     };
     let pattern = PathPattern::new(specifier);
+    let needle = pattern.needle();
+    let is_nowhere = needle.is_some_and(|needle| !line.may_name(needle) && !places.hold(needle));
+    if is_nowhere {
+        return Hit::Never;
+    }
+    let is_far = |text: &str| {
+        needle.is_some_and(|needle| {
+            !text.contains(needle) && !text.contains("..") && !places.hold(needle)
+        })
+    };
     let matches = |text: &str| {
+        if is_far(text) {
+            return false;
+        }
         let mut meant = places.meant(text);
         !text.is_empty() && meant.any(|path| pattern.matches(&path, Reading::Wide))
     };
@@ -625,18 +649,19 @@ fn path_hit(
 }
 
 /// The path that a word is, as far as it is known: all of it, or else the folder in which it begins.
-fn known(word: &Word) -> String {
+fn known(word: &Word) -> Cow<'_, str> {
     let is_own_home = word.raw == "~" || word.raw.starts_with("~/");
     let (start, pieces) = match word.pieces.as_slice() {
         [Piece::Unknown(Unknown::Tilde), rest @ ..] if is_own_home => ("~", rest),
         pieces => ("", pieces),
     };
     match pieces {
-        [Piece::Text(text)] => format!("{start}{text}"),
+        [Piece::Text(text)] if start.is_empty() => Cow::Borrowed(text),
+        [Piece::Text(text)] => format!("{start}{text}").into(),
         [Piece::Text(text), ..] => {
             let folder = text.rsplit_once('/').map_or("", |(folder, _)| folder);
-            format!("{start}{folder}")
+            format!("{start}{folder}").into()
         }
-        [] | [Piece::Unknown(_), ..] => start.to_owned(),
+        [] | [Piece::Unknown(_), ..] => start.into(),
     }
 }

@@ -1,11 +1,14 @@
 //! What a line is known to do: what it reads and writes, whom it talks to, what it leaves unknown.
 
-use std::path::{Component, Path, PathBuf};
+use std::{
+    borrow::Cow,
+    path::{Component, Path, PathBuf},
+};
 
 use super::{
     Analysis, Command, Direction, Nature, Piece, Subcommand, Unknown, Word, git,
     programs::{
-        GIT_REMOTE, GIT_VALUED, OUTSIDERS, RAW, REMOTES, WEB, WRITERS, Web, Writer, Written,
+        GIT_REMOTE, GIT_VALUED, KNOWN, OUTSIDERS, RAW, REMOTES, WEB, WRITERS, Web, Writer, Written,
     },
     read_only::is_short,
 };
@@ -26,7 +29,7 @@ pub struct Effects {
 }
 
 /// A part of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Part {
     /// The command of this index.
     Command(usize),
@@ -257,9 +260,14 @@ struct Looked<'a> {
     effects: &'a mut Effects,
 }
 
-impl Looked<'_> {
+impl<'a> Looked<'a> {
+    fn arguments(&self) -> &'a [Word] {
+        self.command.arguments()
+    }
+
     fn look(mut self) {
-        let Some(name) = self.command.program().and_then(known_name) else {
+        let name = self.command.program().and_then(known_name);
+        let Some(name) = name.filter(|name| KNOWN.contains(name)) else {
             return;
         };
         let arguments = self.command.arguments();
@@ -292,9 +300,9 @@ impl Looked<'_> {
             "dd" => self.dd(),
             "sed" | "perl" => self.in_place(),
             "tar" | "bsdtar" => self.tar(),
-            "zip" | "7z" | "sqlite3" => {
+            "zip" => {
                 let first = arguments.iter().find(|word| !word.may_be_option());
-                if let Some(word) = first.filter(|_| name == "zip") {
+                if let Some(word) = first {
                     self.write(word.clone());
                 }
             }
@@ -336,16 +344,11 @@ impl Looked<'_> {
     }
 
     fn writer(&mut self, writer: &Writer) {
-        let arguments = self.command.arguments().to_vec();
-        let read = Arguments::read(
-            &arguments,
-            writer.valued,
-            writer.long_valued,
-            writer.outputs,
-        );
+        let arguments = self.arguments();
+        let read = Arguments::read(arguments, writer.valued, writer.long_valued, writer.outputs);
         let has_target = !read.outputs.is_empty();
         for word in read.outputs {
-            self.write(word);
+            self.write(word.into_owned());
         }
         // A copy to another machine is no file here.
         let operands = read.operands;
@@ -361,20 +364,24 @@ impl Looked<'_> {
                 .names
                 .iter()
                 .any(|name| matches!(*name, "scp" | "rsync"))
-                && remote_host(&word).is_some();
+                && remote_host(word).is_some();
             if is_written && !is_remote {
-                self.write(word);
+                self.write(word.clone());
             }
         }
     }
 
     fn web(&mut self, web: &Web) {
-        let arguments = self.command.arguments().to_vec();
+        let arguments = self.arguments();
         let named = ["--url"];
-        let mut read = Arguments::read(&arguments, web.valued, web.long_valued, &named);
-        read.operands.append(&mut read.outputs);
+        let mut read = Arguments::read(arguments, web.valued, web.long_valued, &named);
+        read.outputs.extend(
+            std::mem::take(&mut read.operands)
+                .into_iter()
+                .map(Cow::Borrowed),
+        );
         let mut found = false;
-        for word in read.operands {
+        for word in read.outputs {
             // Brackets and question marks of an address look like patterns.
             let is_pattern = word.unknowns().all(|unknown| unknown == Unknown::Glob);
             let raw = word.raw.trim_matches(['"', '\'']);
@@ -416,8 +423,8 @@ impl Looked<'_> {
     }
 
     fn dd(&mut self) {
-        for word in self.command.arguments().to_vec() {
-            if let Some(rest) = after(&word, "of=") {
+        for word in self.arguments() {
+            if let Some(rest) = after(word, "of=") {
                 self.write(rest);
             }
         }
@@ -425,7 +432,7 @@ impl Looked<'_> {
 
     /// `sed -i` and `perl -i` write the files that they are given.
     fn in_place(&mut self) {
-        let arguments = self.command.arguments().to_vec();
+        let arguments = self.arguments();
         let mut is_in_place = false;
         let mut has_script = false;
         let mut operands = Vec::new();
@@ -459,7 +466,7 @@ impl Looked<'_> {
     }
 
     fn tar(&mut self) {
-        let arguments = self.command.arguments().to_vec();
+        let arguments = self.arguments();
         let mut archive = None;
         let mut folder = None;
         let (mut extracts, mut creates) = (false, false);
@@ -521,8 +528,8 @@ impl Looked<'_> {
     }
 
     fn copies(&mut self) {
-        let arguments = self.command.arguments().to_vec();
-        for word in &arguments {
+        let arguments = self.arguments();
+        for word in arguments {
             if let Some(host) = remote_host(word) {
                 self.contact(Some(host), false);
                 return;
@@ -547,7 +554,7 @@ impl Looked<'_> {
     }
 
     fn find(&mut self) {
-        let arguments = self.command.arguments().to_vec();
+        let arguments = self.arguments();
         let deletes = arguments
             .iter()
             .any(|word| word.literal() == Some("-delete"));
@@ -578,21 +585,21 @@ impl Looked<'_> {
             return;
         };
         let base = git::folder(words.get(1..index).unwrap_or_default());
-        let arguments = words.get(index + 1..).unwrap_or_default().to_vec();
+        let arguments = words.get(index + 1..).unwrap_or_default();
         let outputs = ["-o", "--output"];
-        let read = Arguments::read(&arguments, "", GIT_VALUED, &[]);
-        let written = Arguments::read(&arguments, "", &[], &outputs).outputs;
+        let read = Arguments::read(arguments, "", GIT_VALUED, &[]);
+        let written = Arguments::read(arguments, "", &[], &outputs).outputs;
         let operands = read.operands;
         match name {
             "clone" if operands.len() > 1 => self.write_operand(&operands, 1, base.clone()),
             "init" => self.write_operand(&operands, 0, base.clone()),
-            "worktree" if operands.first().and_then(Word::literal) == Some("add") => {
+            "worktree" if operands.first().and_then(|word| word.literal()) == Some("add") => {
                 self.write_operand(&operands, 1, base.clone());
             }
             "bundle" => self.write_operand(&operands, 1, base.clone()),
             "archive" | "format-patch" | "log" | "diff" | "show" => {
                 for word in written {
-                    self.write_below(word, base.clone());
+                    self.write_below(word.into_owned(), base.clone());
                 }
             }
             _ => {}
@@ -614,7 +621,7 @@ impl Looked<'_> {
         }
         let target = match name {
             "submodule" | "remote" | "lfs" | "archive" | "svn" => None,
-            _ => operands.first(),
+            _ => operands.first().copied(),
         };
         match target.map(git_target) {
             Some(Target::Here) => {}
@@ -624,9 +631,9 @@ impl Looked<'_> {
         }
     }
 
-    fn write_operand(&mut self, operands: &[Word], index: usize, base: Option<Word>) {
+    fn write_operand(&mut self, operands: &[&Word], index: usize, base: Option<Word>) {
         if let Some(word) = operands.get(index) {
-            self.write_below(word.clone(), base);
+            self.write_below((*word).clone(), base);
         }
     }
 }
@@ -775,14 +782,14 @@ fn after(word: &Word, beginning: &str) -> Option<Word> {
 }
 
 /// The words after a program, told apart.
-struct Arguments {
-    operands: Vec<Word>,
+struct Arguments<'a> {
+    operands: Vec<&'a Word>,
     /// The values of the options that were looked for.
-    outputs: Vec<Word>,
+    outputs: Vec<Cow<'a, Word>>,
 }
 
-impl Arguments {
-    fn read(words: &[Word], valued: &str, long_valued: &[&str], outputs: &[&str]) -> Self {
+impl<'a> Arguments<'a> {
+    fn read(words: &'a [Word], valued: &str, long_valued: &[&str], outputs: &[&str]) -> Self {
         let mut found = Self {
             operands: Vec::new(),
             outputs: Vec::new(),
@@ -791,15 +798,15 @@ impl Arguments {
         while let Some(word) = words.next() {
             let text = word.prefix();
             if text == "--" && word.literal().is_some() {
-                found.operands.extend(words.cloned());
+                found.operands.extend(words);
                 break;
             }
             if !text.starts_with('-') || text.len() < 2 {
-                found.operands.push(word.clone());
+                found.operands.push(word);
                 continue;
             }
             if word.literal().is_some_and(|text| outputs.contains(&text)) {
-                found.outputs.extend(words.next().cloned());
+                found.outputs.extend(words.next().map(Cow::Borrowed));
                 continue;
             }
             if text.starts_with("--") {
@@ -808,7 +815,7 @@ impl Arguments {
                     let value = outputs
                         .contains(&name)
                         .then(|| after(word, &format!("{name}=")));
-                    found.outputs.extend(value.flatten());
+                    found.outputs.extend(value.flatten().map(Cow::Owned));
                 } else if long_valued.contains(&name) {
                     words.next();
                 }
@@ -826,10 +833,11 @@ impl Arguments {
                 }
                 let is_last = text.len() == at + letter.len_utf8() && word.literal().is_some();
                 let value = if is_last {
-                    words.next().cloned()
+                    words.next().map(Cow::Borrowed)
                 } else {
                     text.get(..at + letter.len_utf8())
                         .and_then(|before| after(word, before))
+                        .map(Cow::Owned)
                 };
                 if is_output {
                     found.outputs.extend(value);

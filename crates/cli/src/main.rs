@@ -37,7 +37,7 @@ use crate::signals::Signals;
 
 fn main() -> ExitCode {
     // Where this process was started to shut a command in, that is all it does.
-    tooloop_exec::sandbox_main();
+    tooloop::exec::sandbox_main();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return not_parsed(&error),

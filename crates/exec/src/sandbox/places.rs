@@ -97,17 +97,16 @@ impl Places {
 
     /// What is laid over what, the deeper ones later.
     pub(super) fn mounts(&self) -> Vec<Mount> {
-        let mut folders: Vec<Mount> = self.writable.iter().cloned().map(Mount::Writable).collect();
-        folders.extend(self.hidden.iter().map(|path| cover(path.clone())));
-        folders.sort_by_key(|mount| mount.path().components().count());
-        let mut guarded = Vec::new();
-        for path in self
-            .read_only
-            .iter()
-            .filter(|path| !self.is_below_hidden(path))
-        {
+        let is_kept = |path: &&PathBuf| {
+            let mut kept = self.read_only.iter();
+            !kept.any(|kept| path.starts_with(kept)) || **path == self.temp
+        };
+        let writable = self.writable.iter().filter(is_kept).cloned();
+        let mut mounts: Vec<Mount> = writable.map(Mount::Writable).collect();
+        mounts.extend(self.hidden.iter().map(|path| cover(path.clone())));
+        for path in &self.read_only {
             let above = |other: &PathBuf| other != path && path.starts_with(other);
-            if self.read_only.iter().any(above) {
+            if self.is_below_hidden(path) || self.read_only.iter().any(above) {
                 continue;
             }
             let Some(writable) = Self::deepest(&self.writable, path) else {
@@ -116,20 +115,16 @@ impl Places {
             // A folder on the way could be renamed, and another one put in its place. One on
             // which something is mounted cannot.
             let way = path.ancestors().skip(1);
-            for folder in way.take_while(|folder| *folder != writable) {
-                if folder.starts_with(writable) {
-                    guarded.push(Mount::Writable(folder.to_path_buf()));
-                }
-            }
-            guarded.push(Mount::ReadOnly(path.clone()));
+            let way = way.take_while(|folder| *folder != writable && folder.starts_with(writable));
+            mounts.extend(way.map(|folder| Mount::Writable(folder.to_path_buf())));
+            mounts.push(Mount::ReadOnly(path.clone()));
         }
-        guarded.sort_by(|a, b| {
+        mounts.sort_by(|a, b| {
             let depth = |mount: &Mount| mount.path().components().count();
-            depth(a).cmp(&depth(b)).then_with(|| a.cmp(b))
+            depth(a).cmp(&depth(b)).then_with(|| a.path().cmp(b.path()))
         });
-        guarded.dedup();
-        folders.extend(guarded);
-        folders
+        mounts.dedup();
+        mounts
     }
 
     /// Where a path of a command that has temporary folders of its own lies outside.
@@ -248,8 +243,8 @@ mod tests {
                 "h /cache",
                 "h /a/b",
                 "w /cache/t",
-                "w /a/b/w",
                 "h /a/b/h",
+                "w /a/b/w",
                 "w /a/b/w/.git",
                 "r /a/b/w/.git/config",
                 "r /a/b/w/.git/hooks",
@@ -260,7 +255,7 @@ mod tests {
     #[test]
     fn what_is_written_and_not_written_is_not_written() {
         let places = places(&["/a", "/a/x/y", "/cache/t"], &["/a", "/a/x/y"], &[]);
-        assert_eq!(shown(&places), ["w /a", "w /cache/t", "w /a/x/y", "r /a"]);
+        assert_eq!(shown(&places), ["r /a", "w /cache/t"]);
     }
 
     #[test]

@@ -143,7 +143,7 @@ fn table(stage: &mut Stage) {
     let differ: Vec<_> = ACTS
         .iter()
         .map(|(name, _)| *name)
-        .filter(|name| differ(&name))
+        .filter(|name| differ(name))
         .collect();
     for name in &differ {
         println!(

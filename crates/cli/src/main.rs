@@ -36,6 +36,8 @@ use crate::setup::Setup;
 use crate::signals::Signals;
 
 fn main() -> ExitCode {
+    // Where this process was started to shut a command in, that is all it does.
+    tooloop::exec::sandbox_main();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return not_parsed(&error),

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixStream};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tooloop_tools::{
     Denied, DeniedWhy, HostPattern, Names, NamesFuture, SandboxProxy, SandboxProxySettings,
@@ -19,6 +20,8 @@ use tooloop_tools::{
 struct Server {
     port: u16,
     heard: Arc<Mutex<Vec<Vec<u8>>>>,
+    /// How many connections are open.
+    open: watch::Receiver<usize>,
     task: JoinHandle<()>,
 }
 
@@ -33,7 +36,7 @@ impl Drop for Server {
 enum Manner {
     /// Sends back each piece as it comes.
     Echo,
-    /// Answers a request with "hello", and then reads on until the end.
+    /// Answers a request with "hello", and reads on until the end.
     Hello,
 }
 
@@ -43,6 +46,7 @@ impl Server {
         let port = listener.local_addr().unwrap().port();
         let heard = Arc::new(Mutex::new(Vec::<Vec<u8>>::new()));
         let kept = Arc::clone(&heard);
+        let (opened, open) = watch::channel(0_usize);
         let task = tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
             loop {
@@ -53,6 +57,8 @@ impl Server {
                     kept.push(Vec::new());
                     kept.len() - 1
                 };
+                let opened = opened.clone();
+                opened.send_modify(|open| *open += 1);
                 connections.spawn(async move {
                     let mut buffer = vec![0; 64 << 10];
                     let mut answered = false;
@@ -69,17 +75,27 @@ impl Server {
                                 let answer = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\
                                               Connection: close\r\n\r\nhello";
                                 drop(socket.write_all(answer.as_bytes()).await);
+                                drop(socket.shutdown().await);
                             }
                             Manner::Hello => {}
                         }
                     }
+                    opened.send_modify(|open| *open -= 1);
                 });
             }
         });
-        Self { port, heard, task }
+        Self {
+            port,
+            heard,
+            open,
+            task,
+        }
     }
 
-    fn heard(&self) -> Vec<String> {
+    /// What each connection said, once all have ended.
+    async fn heard(&self) -> Vec<String> {
+        let mut open = self.open.clone();
+        open.wait_for(|open| *open == 0).await.unwrap();
         let heard = self.heard.lock().unwrap();
         let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
         heard.iter().map(text).collect()
@@ -171,7 +187,7 @@ async fn a_plain_request_goes_on_alone() {
     let expected = format!(
         "POST /x HTTP/1.1\r\nHost: a.test:{port}\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
     );
-    assert_eq!(server.heard(), [expected]);
+    assert_eq!(server.heard().await, [expected]);
     assert_eq!(proxy.take_denials(), []);
     proxy.close().await;
 }
@@ -188,7 +204,7 @@ async fn a_body_in_chunks_goes_on_up_to_its_end() {
     );
     let answer = ask(&proxy, &request).await;
     assert!(answer.ends_with("hello"), "{answer}");
-    let heard = server.heard().concat();
+    let heard = server.heard().await.concat();
     assert!(heard.ends_with(&format!("\r\n\r\n{body}")), "{heard}");
 }
 
@@ -285,7 +301,7 @@ async fn what_may_not_be_reached_is_refused_and_kept() {
         }
         assert_eq!(proxy.take_denials(), [denied]);
     }
-    assert_eq!(server.heard().len(), 0);
+    assert_eq!(server.heard().await.len(), 0);
 }
 
 #[tokio::test]
@@ -330,7 +346,10 @@ async fn what_is_no_request_is_refused() {
     half.write_all(b"GET http://a.te").await.unwrap();
     half.shutdown().await.unwrap();
     assert_eq!(rest(&mut half).await, "");
-    assert_eq!((server.heard().len(), proxy.take_denials()), (0, vec![]));
+    assert_eq!(
+        (server.heard().await.len(), proxy.take_denials()),
+        (0, vec![])
+    );
 }
 
 #[tokio::test]
@@ -391,7 +410,7 @@ async fn more_connections_than_there_are_places_for_wait() {
     first.write_all(b"ping").await.unwrap();
     let mut pong = [0; 4];
     first.read_exact(&mut pong).await.unwrap();
-    assert_eq!((&pong, server.heard().len()), (b"ping", 1));
+    assert_eq!((&pong, *server.open.borrow()), (b"ping", 1));
     drop(first);
     // The second question of names is answered with another address, which is not the server's.
     let answer = rest(&mut second).await;

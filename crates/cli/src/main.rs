@@ -5,6 +5,7 @@
 
 mod args;
 mod demo;
+mod doctor;
 mod exit;
 mod input;
 mod interactive;
@@ -37,6 +38,7 @@ use crate::setup::Setup;
 use crate::signals::Signals;
 
 fn main() -> ExitCode {
+    tooloop::exec::sandbox_main();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return not_parsed(&error),
@@ -101,6 +103,7 @@ fn dispatch(cli: Cli) -> Result<Status, Failure> {
         Some(Command::Config(args)) => config(&args),
         Some(Command::Replay(args)) => block_on(replay::replay(*args)),
         Some(Command::Sessions(command)) => sessions::run(command),
+        Some(Command::Doctor(args)) => block_on(doctor::doctor(args)),
     }
 }
 

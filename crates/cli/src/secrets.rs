@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use tooloop::exec::{Environment, EnvironmentRules};
 use tooloop::provider::{KEY_VARIABLES, Redactor};
 
-use crate::settings::Settings;
+use crate::settings::{self, Settings, Sources};
 use crate::telemetry;
 
 /// What commands may see of this process's environment.
@@ -22,20 +22,40 @@ pub(crate) fn rules(settings: &Settings) -> EnvironmentRules {
     }
 }
 
-/// Knows the values of all that is withheld from commands, and the providers' keys even where a
-/// command is to have one.
-pub(crate) fn redactor(settings: &Settings) -> Redactor {
-    redactor_of(settings, std::env::vars_os())
+/// For what leaves this process beside its output: logs, traces, recordings, exports.
+pub(crate) fn for_records(settings: &Settings) -> Redactor {
+    let nothing_passes = EnvironmentRules {
+        pass: Vec::new(),
+        ..rules(settings)
+    };
+    redactor(settings, &nothing_passes, std::env::vars_os())
 }
 
-fn redactor_of(
+/// For the results of tools: the same, but for values that commands are to have. The providers'
+/// keys are never shown.
+pub(crate) fn for_results(settings: &Settings) -> Redactor {
+    redactor(settings, &rules(settings), std::env::vars_os())
+}
+
+/// For what is told of sessions without running one. Settings that cannot be read name nothing.
+pub(crate) fn for_exports() -> Redactor {
+    let folder = std::env::current_dir().unwrap_or_default();
+    let loaded = settings::load(&Sources::new(folder, std::env::vars_os().collect()));
+    for_records(&loaded.map(|loaded| loaded.settings).unwrap_or_default())
+}
+
+fn redactor(
     settings: &Settings,
+    rules: &EnvironmentRules,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Redactor {
     let variables: Vec<_> = variables.into_iter().collect();
     let is_key = |name: &OsString| {
         KEY_VARIABLES.iter().any(|key| name == key)
-            || settings.key_variable.as_ref().is_some_and(|key| name == key.as_str())
+            || settings
+                .key_variable
+                .as_ref()
+                .is_some_and(|key| name == key.as_str())
     };
     let keys = variables
         .iter()
@@ -45,7 +65,7 @@ fn redactor_of(
     // Withheld, but no secrets: the names of a trace.
     let is_trace = |name: &OsString| name == "TRACEPARENT" || name == "TRACESTATE";
     let named = variables.into_iter().filter(|(name, _)| !is_trace(name));
-    Redactor::of_variables(Environment::secrets(named, &rules(settings))).with(keys)
+    Redactor::of_variables(Environment::secrets(named, rules)).with(keys)
 }
 
 #[cfg(test)]
@@ -69,11 +89,14 @@ mod tests {
             ("DB_PASSWORD", "localhost"),
             ("DEPLOY_TOKEN", "deploy-token"),
             ("DATABASE_URL", "db://app:inner-word@db.corp/"),
-            ("TRACEPARENT", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+            (
+                "TRACEPARENT",
+                "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            ),
             ("FOO", "plain-value"),
         ];
         let variables = variables.map(|(name, value)| (name.into(), value.into()));
-        let redactor = redactor_of(&settings, variables);
+        let redactor = redactor(&settings, &rules(&settings), variables);
         let hidden = "[redacted]";
         for (text, expected) in [
             // A key is one whatever it looks like.
@@ -86,7 +109,10 @@ mod tests {
             ("localhost", "localhost"),
             // Somebody wants it to be seen.
             ("deploy-token", "deploy-token"),
-            ("0af7651916cd43dd8448eb211c80319c", "0af7651916cd43dd8448eb211c80319c"),
+            (
+                "0af7651916cd43dd8448eb211c80319c",
+                "0af7651916cd43dd8448eb211c80319c",
+            ),
             ("plain-value", "plain-value"),
         ] {
             assert_eq!(redactor.redact_known(text), expected);

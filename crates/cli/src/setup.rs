@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tooloop::exec::{Environment, EnvironmentRules, Processes};
+use tooloop::exec::{Environment, EnvironmentRules, Mask, Processes};
 use tooloop::journal::SessionId;
 use tooloop::provider::{
-    Cassette, HttpProvider, LOCAL_SERVERS, ModelOverrides, NO_MODEL_HELP, Provider,
-    ProviderConfig, RecordingProvider, ResolveError, Resolved, RoutedProvider, Secret,
-    TransportConfig, Wanted, detect_local, first_model_of, names_provider, resolve,
+    Cassette, HttpProvider, LOCAL_SERVERS, ModelOverrides, NO_MODEL_HELP, Provider, ProviderConfig,
+    RecordingProvider, ResolveError, Resolved, RoutedProvider, Secret, TransportConfig, Wanted,
+    detect_local, first_model_of, names_provider, resolve,
 };
 use tooloop::tools::{BashSettings, LocalOps, Ops, TerminalSettings, WebFetchSettings};
 use tooloop::{
@@ -241,7 +241,7 @@ pub(crate) fn assemble(
         workspace,
     )
     .workspace(workspace)
-    .secrets(secrets::redactor(&settings));
+    .secrets(secrets::for_results(&settings));
     let ops: Arc<dyn Ops> = Arc::new(LocalOps::new(processes.clone()));
     let rules = secrets::rules(&settings);
     let materials = Materials {
@@ -376,6 +376,7 @@ fn bash(
     bash.time_limit = settings.tool_timeout;
     bash.folders = folders;
     bash.spool_bytes = settings.spool_max_bytes;
+    bash.mask = Mask::new(secrets::for_results(settings).values().map(str::to_owned));
     if let Some(shell) = &settings.shell {
         bash.shell = tooloop::exec::Shell::at(shell);
     }

@@ -13,6 +13,7 @@
 
 mod bash;
 mod collector;
+mod doctor;
 mod exits;
 mod files;
 mod full_disk;
@@ -23,6 +24,7 @@ mod replay;
 mod retries;
 mod rewind;
 mod same_bytes;
+mod secrets;
 mod session;
 mod sessions_cli;
 mod support;

@@ -62,9 +62,12 @@ fn redactor(
         .filter(|(name, _)| is_key(name))
         .filter_map(|(_, value)| value.to_str().map(str::to_owned));
     let keys: Vec<String> = keys.collect();
-    // Withheld, but no secrets: the names of a trace.
-    let is_trace = |name: &OsString| name == "TRACEPARENT" || name == "TRACESTATE";
-    let named = variables.into_iter().filter(|(name, _)| !is_trace(name));
+    // Withheld, but no secrets: the names of a trace, and settings, such as the name of a variable.
+    let is_plain = |name: &OsString| {
+        let name = name.to_string_lossy();
+        name == "TRACEPARENT" || name == "TRACESTATE" || name.starts_with(settings::PREFIX)
+    };
+    let named = variables.into_iter().filter(|(name, _)| !is_plain(name));
     Redactor::of_variables(Environment::secrets(named, rules)).with(keys)
 }
 
@@ -94,6 +97,7 @@ mod tests {
                 "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
             ),
             ("FOO", "plain-value"),
+            ("TOOLOOP_KEY_VARIABLE", "TEAM_LOGIN"),
         ];
         let variables = variables.map(|(name, value)| (name.into(), value.into()));
         let redactor = redactor(&settings, &rules(&settings), variables);
@@ -114,6 +118,7 @@ mod tests {
                 "0af7651916cd43dd8448eb211c80319c",
             ),
             ("plain-value", "plain-value"),
+            ("TEAM_LOGIN", "TEAM_LOGIN"),
         ] {
             assert_eq!(redactor.redact_known(text), expected);
         }

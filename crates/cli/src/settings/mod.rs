@@ -37,6 +37,7 @@ use tooloop::provider::{ReasoningEcho, WireFormat};
 use tooloop::{Mode, Rule};
 
 pub(crate) use error::{Fault, Place, Problem, SettingsError};
+pub(crate) use key::PREFIX;
 
 use key::KEYS;
 use loader::Loader;

@@ -26,7 +26,11 @@ fn examined(run: Run) -> (Value, Finished) {
     assert_eq!(finished.stderr.text(), "", "{finished}");
     let report: Value = serde_json::from_str(&finished.stdout.text()).unwrap();
     assert_eq!(report["type"], "doctor");
-    assert_eq!(report["ok"].as_bool(), Some(finished.code == Some(0)), "{finished}");
+    assert_eq!(
+        report["ok"].as_bool(),
+        Some(finished.code == Some(0)),
+        "{finished}"
+    );
     assert!(matches!(finished.code, Some(0 | 1)), "{finished}");
     (report, finished)
 }
@@ -40,12 +44,18 @@ fn texts(report: &Value, name: &str, status: &str) -> Vec<String> {
     let named = checks(report)
         .iter()
         .filter(|check| check["name"] == name && check["status"] == status);
-    named.map(|check| check["text"].as_str().unwrap().to_owned()).collect()
+    named
+        .map(|check| check["text"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 fn problems(report: &Value) -> Vec<&str> {
-    let problems = checks(report).iter().filter(|check| check["status"] == "problem");
-    problems.map(|check| check["name"].as_str().unwrap()).collect()
+    let problems = checks(report)
+        .iter()
+        .filter(|check| check["status"] == "problem");
+    problems
+        .map(|check| check["name"].as_str().unwrap())
+        .collect()
 }
 
 /// All that is there.
@@ -69,9 +79,26 @@ fn all_is_well_and_nothing_is_changed() {
     assert_eq!(problems(&report), [""; 0], "{finished}");
     finished.assert_code(0);
     for name in [
-        "version", "platform", "user", "clock", "open files", "memory", "terminal", "proxies",
-        "mechanism", "folder", "source", "settings", "shell", "git", "keys", "withheld",
-        "local servers", "model", "sessions", "disk",
+        "version",
+        "platform",
+        "user",
+        "clock",
+        "open files",
+        "memory",
+        "terminal",
+        "proxies",
+        "mechanism",
+        "folder",
+        "source",
+        "settings",
+        "shell",
+        "git",
+        "keys",
+        "withheld",
+        "local servers",
+        "model",
+        "sessions",
+        "disk",
     ] {
         let found = checks(&report).iter().any(|check| check["name"] == name);
         assert!(found, "{name} in {finished}");
@@ -85,7 +112,10 @@ fn all_is_well_and_nothing_is_changed() {
     let text = told.stdout.text();
     assert!(!text.contains(KEY) && !text.contains('\u{1b}'), "{text}");
     let last = text.lines().last().unwrap();
-    assert!(last == "All is well." || last.starts_with("No problem; "), "{last}");
+    assert!(
+        last == "All is well." || last.starts_with("No problem; "),
+        "{last}"
+    );
     // A path may be longer; all else fits.
     let too_wide = text.lines().filter(|line| line.chars().count() > 80);
     let wide: Vec<_> = too_wide.filter(|line| !line.contains('/')).collect();
@@ -106,9 +136,18 @@ fn each_fault_of_the_settings_is_named_by_its_place() {
     let problems = texts(&report, "settings", "problem");
     assert_eq!(problems.len(), 4, "{problems:?}");
     assert!(problems[0].starts_with(&format!("{}:1:1: unknown key `modle`", user.display())));
-    assert!(problems[1].starts_with(&format!("{}:2:22: ", user.display())), "{problems:?}");
-    assert!(problems[2].contains("local.toml:1:1: not valid TOML"), "{problems:?}");
-    assert!(problems[3].starts_with("TOOLOOP_TOOL_TIMEOUT_MS: "), "{problems:?}");
+    assert!(
+        problems[1].starts_with(&format!("{}:2:22: ", user.display())),
+        "{problems:?}"
+    );
+    assert!(
+        problems[2].contains("local.toml:1:1: not valid TOML"),
+        "{problems:?}"
+    );
+    assert!(
+        problems[3].starts_with("TOOLOOP_TOOL_TIMEOUT_MS: "),
+        "{problems:?}"
+    );
     // The rest was looked at all the same.
     assert_eq!(texts(&report, "shell", "ok").len(), 1, "{finished}");
 }
@@ -117,7 +156,13 @@ fn each_fault_of_the_settings_is_named_by_its_place() {
 fn without_a_home_or_a_key_it_says_what_is_missing() {
     let scratch = Scratch::new();
     let mut run = bare(&scratch).arg("doctor");
-    for name in ["HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"] {
+    for name in [
+        "HOME",
+        "XDG_DATA_HOME",
+        "XDG_CONFIG_HOME",
+        "XDG_STATE_HOME",
+        "XDG_CACHE_HOME",
+    ] {
         run = run.env_remove(name);
     }
     let (report, finished) = examined(run.env("TOOLOOP_MODEL", "openai/m"));
@@ -133,7 +178,10 @@ fn what_cannot_be_used_is_named() {
     let scratch = Scratch::new();
     scratch.write(scratch.data().join("tooloop/sessions"), "no folder");
     let run = well(&scratch)
-        .env("TOOLOOP_SHELL", scratch.root().join("no-shell").display().to_string())
+        .env(
+            "TOOLOOP_SHELL",
+            scratch.root().join("no-shell").display().to_string(),
+        )
         .env("HTTPS_PROXY", "http://me:proxy-password@proxy:port")
         .env("TEAM_LOGIN", "kk with blanks\n")
         .env("TOOLOOP_KEY_VARIABLE", "TEAM_LOGIN")
@@ -142,13 +190,19 @@ fn what_cannot_be_used_is_named() {
     finished.assert_code(1);
     let expected = ["proxies", "folder", "shell", "sessions"];
     assert_eq!(problems(&report), expected, "{finished}");
-    assert!(texts(&report, "sessions", "problem")[0].ends_with("is no folder"), "{finished}");
+    assert!(
+        texts(&report, "sessions", "problem")[0].ends_with("is no folder"),
+        "{finished}"
+    );
     assert_eq!(
         texts(&report, "keys", "warning"),
         ["there are blanks or line ends in TEAM_LOGIN"]
     );
     let text = finished.stdout.text();
-    assert!(!text.contains("proxy-password") && !text.contains("kk with"), "{text}");
+    assert!(
+        !text.contains("proxy-password") && !text.contains("kk with"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -172,7 +226,10 @@ fn damaged_sessions_and_an_open_folder_are_found() {
     finished.assert_code(0);
     assert_eq!(texts(&report, "damage", "warning"), [format!("in {torn}")]);
     assert!(!finished.stdout.text().contains(&whole));
-    assert!(texts(&report, "sessions", "warning")[0].contains("(mode 755)"), "{finished}");
+    assert!(
+        texts(&report, "sessions", "warning")[0].contains("(mode 755)"),
+        "{finished}"
+    );
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 
@@ -181,8 +238,13 @@ fn few_descriptors_and_a_reader_that_is_gone_are_no_trouble() {
     let scratch = Scratch::new();
     let binary = env!("CARGO_BIN_EXE_tooloop");
     let run = |line: &str| {
-        let run = Run::new("/bin/sh").home(&scratch).env("OPENAI_API_KEY", KEY);
-        end(&run.env("TOOLOOP_MODEL", "openai/m").args(["-c", line, binary]).start())
+        let run = Run::new("/bin/sh")
+            .home(&scratch)
+            .env("OPENAI_API_KEY", KEY);
+        end(&run
+            .env("TOOLOOP_MODEL", "openai/m")
+            .args(["-c", line, binary])
+            .start())
     };
     let finished = run("ulimit -n 100; exec \"$0\" doctor --json");
     finished.assert_code(0);
@@ -191,7 +253,13 @@ fn few_descriptors_and_a_reader_that_is_gone_are_no_trouble() {
     if Path::new("/dev/full").exists() {
         let finished = run("exec \"$0\" doctor > /dev/full");
         finished.assert_code(54);
-        assert!(finished.stderr.text().contains("cannot write to standard output"), "{finished}");
+        assert!(
+            finished
+                .stderr
+                .text()
+                .contains("cannot write to standard output"),
+            "{finished}"
+        );
     } else {
         println!("skipped: there is no /dev/full here");
     }

@@ -37,12 +37,24 @@ fn a_secret_in_a_file_reaches_neither_the_model_nor_the_record() {
     let server = ModelServer::start([
         anthropic::calls(&[
             ("c_1", "bash", json!({"command": "cat login.txt"})),
-            ("c_2", "bash", json!({"command": "cat short.txt; printf hunter2-; sleep 0.1; printf 'hunter2-42\\n'"})),
+            (
+                "c_2",
+                "bash",
+                json!({"command": "cat short.txt; printf hunter2-; sleep 0.1; printf 'hunter2-42\\n'"}),
+            ),
             ("c_3", "read", json!({"path": "short.txt"})),
             ("c_4", "grep", json!({"pattern": "password"})),
-            ("c_5", "bash", json!({"command": "cat short.txt >&2; cat login.txt", "run_in_background": true})),
+            (
+                "c_5",
+                "bash",
+                json!({"command": "cat short.txt >&2; cat login.txt", "run_in_background": true}),
+            ),
         ]),
-        anthropic::calls(&[("c_6", "job_output", json!({"id": "job_1", "wait_ms": 60_000}))]),
+        anthropic::calls(&[(
+            "c_6",
+            "job_output",
+            json!({"id": "job_1", "wait_ms": 60_000}),
+        )]),
         API.say("ok"),
         API.say("fine"),
     ]);
@@ -53,7 +65,10 @@ fn a_secret_in_a_file_reaches_neither_the_model_nor_the_record() {
     let done = finish(&run.start());
     assert_eq!(done.answer(), "ok");
     for request in server.requests() {
-        assert!(!request.mentions(SECRET) && !request.mentions(BASIC), "{request:?}");
+        assert!(
+            !request.mentions(SECRET) && !request.mentions(BASIC),
+            "{request:?}"
+        );
     }
     let (short, _) = done.tool_result("c_2");
     let covered = "password=[redacted]********\n[redacted]********\n";
@@ -70,7 +85,10 @@ fn a_secret_in_a_file_reaches_neither_the_model_nor_the_record() {
     assert_eq!(scratch.read("login.txt"), content);
     // Going on sends the same bytes.
     let session = done.session();
-    assert_eq!(resume(&scratch, &server, API, &session, "and now?").answer(), "fine");
+    assert_eq!(
+        resume(&scratch, &server, API, &session, "and now?").answer(),
+        "fine"
+    );
     let last = server.requests().len() - 1;
     assert!(!server.request(last).mentions(SECRET));
 }
@@ -87,9 +105,16 @@ fn what_a_person_says_stays_and_leaves_only_without_it() {
         .args(["--debug-file", log.to_str().unwrap()]);
     let done = finish(&run.arg(format!("the password is {SECRET}")).start());
     assert!(server.request(0).mentions(SECRET));
-    assert!(scratch.read(journal(&scratch, &done.session())).contains(SECRET));
+    assert!(
+        scratch
+            .read(journal(&scratch, &done.session()))
+            .contains(SECRET)
+    );
     let log = fs::read_to_string(log).unwrap();
-    assert!(!log.contains(SECRET) && log.contains("the password is [redacted]"), "{log}");
+    assert!(
+        !log.contains(SECRET) && log.contains("the password is [redacted]"),
+        "{log}"
+    );
     for format in ["md", "html", "json"] {
         let run = bare(&scratch)
             .env("TEAM_LOGIN", SECRET)
@@ -98,7 +123,10 @@ fn what_a_person_says_stays_and_leaves_only_without_it() {
         let finished = end(&run.start());
         finished.assert_code(0);
         let text = finished.stdout.text();
-        assert!(!text.contains(SECRET) && text.contains("the password is [redacted]"), "{text}");
+        assert!(
+            !text.contains(SECRET) && text.contains("the password is [redacted]"),
+            "{text}"
+        );
     }
 }
 
@@ -108,9 +136,21 @@ fn no_process_below_has_a_key() {
     let scratch = Scratch::new();
     let sleep = format!("sleep {}", 200_000_000 + u64::from(std::process::id()));
     let jobs = [
-        ("c_1", "bash", json!({"command": sleep, "run_in_background": true})),
-        ("c_2", "terminal", json!({"action": "start", "command": sleep})),
-        ("c_3", "bash", json!({"command": format!("{sleep} & sleep 0.1; cat fifo")})),
+        (
+            "c_1",
+            "bash",
+            json!({"command": sleep, "run_in_background": true}),
+        ),
+        (
+            "c_2",
+            "terminal",
+            json!({"action": "start", "command": sleep}),
+        ),
+        (
+            "c_3",
+            "bash",
+            json!({"command": format!("{sleep} & sleep 0.1; cat fifo")}),
+        ),
     ];
     let server = ModelServer::start([anthropic::calls(&jobs), API.say("ok")]);
     scratch.write("keep", "");
@@ -118,14 +158,20 @@ fn no_process_below_has_a_key() {
         .env("DB_PASSWORD", SECRET)
         .env("FOO", "bar")
         .arg("go");
-    let status = std::process::Command::new("mkfifo").arg(scratch.workspace().join("fifo")).status();
+    let status = std::process::Command::new("mkfifo")
+        .arg(scratch.workspace().join("fifo"))
+        .status();
     if !status.is_ok_and(|status| status.success()) {
         println!("skipped: there is no mkfifo here");
         return;
     }
     let running = run.start();
     // By their command lines: the shells, and what they started.
-    assert!(wait_until(LONG, || processes_with(&sleep).len() >= 3), "{:?}", processes_with(&sleep));
+    assert!(
+        wait_until(LONG, || processes_with(&sleep).len() >= 3),
+        "{:?}",
+        processes_with(&sleep)
+    );
     let mut seen = 0;
     for process in processes_with(&sleep) {
         let Ok(bytes) = fs::read(format!("/proc/{}/environ", process.pid)) else {

@@ -34,6 +34,7 @@
 
 mod agent;
 mod approval;
+pub mod boundary;
 mod checkpoints;
 mod driver;
 mod error;

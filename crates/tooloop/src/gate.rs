@@ -58,7 +58,9 @@ impl RegistryGate {
             match touch {
                 Touch::Read(path) => both(&path).map(Touch::Read).into_iter().for_each(&mut add),
                 Touch::Write(path) => both(&path).map(Touch::Write).into_iter().for_each(&mut add),
-                Touch::Command(_) | Touch::Host(_) | Touch::Input(_) => add(touch),
+                Touch::Command(_) | Touch::Host(_) | Touch::Input(_) | Touch::Grant(_) => {
+                    add(touch)
+                }
             }
         }
         access.touches = touches;
@@ -92,8 +94,7 @@ impl RegistryGate {
             return Vec::new();
         };
         read(&self.policy, |policy| {
-            let rules = policy.allow_always_rule(&tool_use.name, &access);
-            rules.into_iter().collect()
+            policy.allow_always_rules(&tool_use.name, &access)
         })
     }
 
@@ -126,7 +127,7 @@ impl Gate for RegistryGate {
             policy.decide(&tool_use.name, &access)
         }) {
             Decision::Allow => Verdict::Allow,
-            Decision::Ask { reason } => Verdict::Ask { reason },
+            Decision::Ask { reason, cause } => Verdict::Ask { reason, cause },
             Decision::Deny { reason } => Verdict::Deny { reason },
         };
         Judgement {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ use crate::session::Command;
 use crate::trace::Trace;
 use crate::turn::{ReportSender, TurnUnderWay};
 use crate::{
-    Approval, Event, Question, Reply, ResultBudget, Session, SessionError, StopHook, Stopping,
+    Allowance, Approval, Event, Question, Reply, ResultBudget, Session, SessionError, StopHook, Stopping,
 };
 
 /// How long closing waits for tools that were told to end. A shell gets two seconds between TERM
@@ -109,6 +109,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         Some(ledger) => kernel.with_ledger(ledger),
         None => kernel,
     };
+    let judge = Arc::clone(&gate);
     let driver = Driver {
         kernel,
         output: parts.output,
@@ -117,7 +118,6 @@ pub(crate) fn start(parts: Parts) -> Session {
         gate,
         provider: parts.provider,
         registry: parts.registry,
-        policy: parts.policy,
         approval: parts.approval,
         workspace: parts.workspace,
         journal: Journal::new(parts.store),
@@ -149,6 +149,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         warnings,
         commands,
         events,
+        gate: judge,
         background,
         noticed,
         end,
@@ -161,7 +162,6 @@ struct Driver {
     gate: Arc<RegistryGate>,
     provider: Arc<dyn Provider>,
     registry: Registry,
-    policy: Arc<RwLock<Policy>>,
     approval: Approval,
     workspace: PathBuf,
     journal: Journal,
@@ -550,16 +550,22 @@ impl Driver {
         let answer = match reply {
             Reply::Allow => Answer::Allow { rule: None },
             Reply::AllowForSession => {
-                let rule = self.gate.rule(&tool_use);
-                let words = rule.as_ref().map(ToString::to_string);
-                if let Some(rule) = rule {
-                    let policy = self.policy.write();
-                    let mut policy = policy.unwrap_or_else(PoisonError::into_inner);
-                    policy.allow.push(rule);
-                }
-                Answer::Allow { rule: words }
+                let rules = self.gate.rules(&tool_use);
+                let rule = self.gate.allow(rules);
+                Answer::Allow { rule }
             }
-            Reply::Deny { reason } => Answer::Deny { reason },
+            Reply::AllowWith(Allowance { input: _, rules }) => {
+                let rule = self.gate.allow(rules);
+                Answer::Allow { rule }
+            }
+            Reply::Deny { reason } => Answer::Deny {
+                reason,
+                stops: false,
+            },
+            Reply::DenyAndStop { reason } => Answer::Deny {
+                reason,
+                stops: true,
+            },
         };
         Some(Input::Answered { ask, answer })
     }
@@ -654,7 +660,7 @@ impl Driver {
             } => {
                 let question = Question {
                     ask,
-                    rule: self.gate.rule(&tool_use),
+                    rules: self.gate.rules(&tool_use),
                     tool_use: tool_use.clone(),
                     reason,
                 };

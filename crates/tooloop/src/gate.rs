@@ -1,5 +1,6 @@
 //! Where registry and policy meet: the kernel's gate.
 
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,10 +12,17 @@ use tooloop_tool::{Registry, Withheld};
 
 use crate::paths;
 
+/// What is called by name, and what may be.
 pub(crate) struct RegistryGate {
     pub(crate) registry: Registry,
     pub(crate) policy: Arc<RwLock<Policy>>,
     pub(crate) workspace: PathBuf,
+}
+
+impl fmt::Debug for RegistryGate {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("RegistryGate(..)")
+    }
 }
 
 impl RegistryGate {
@@ -50,7 +58,9 @@ impl RegistryGate {
             match touch {
                 Touch::Read(path) => both(&path).map(Touch::Read).into_iter().for_each(&mut add),
                 Touch::Write(path) => both(&path).map(Touch::Write).into_iter().for_each(&mut add),
-                Touch::Command(_) | Touch::Host(_) | Touch::Input(_) => add(touch),
+                Touch::Command(_) | Touch::Host(_) | Touch::Input(_) | Touch::Grant(_) => {
+                    add(touch)
+                }
             }
         }
         access.touches = touches;
@@ -78,12 +88,27 @@ impl RegistryGate {
         })
     }
 
-    /// The rule that "always" would add for this call.
-    pub(crate) fn rule(&self, tool_use: &ToolUse) -> Option<Rule> {
-        let access = self.access(tool_use).ok()?;
+    /// The exact rules that "always" would add for this call; empty if none would cover just it.
+    pub(crate) fn rules(&self, tool_use: &ToolUse) -> Vec<Rule> {
+        let Ok(access) = self.access(tool_use) else {
+            return Vec::new();
+        };
         read(&self.policy, |policy| {
-            policy.allow_always_rule(&tool_use.name, &access)
+            policy.allow_always_rules(&tool_use.name, &access)
         })
+    }
+
+    /// Adds rules that allow; gives their words back.
+    pub(crate) fn allow(&self, rules: Vec<Rule>) -> Option<String> {
+        let words: Vec<_> = rules.iter().map(ToString::to_string).collect();
+        change(&self.policy, |policy| {
+            for rule in rules {
+                if !policy.allow.contains(&rule) {
+                    policy.allow.push(rule);
+                }
+            }
+        });
+        (!words.is_empty()).then(|| words.join(", "))
     }
 }
 
@@ -102,7 +127,7 @@ impl Gate for RegistryGate {
             policy.decide(&tool_use.name, &access)
         }) {
             Decision::Allow => Verdict::Allow,
-            Decision::Ask { reason } => Verdict::Ask { reason },
+            Decision::Ask { reason, cause } => Verdict::Ask { reason, cause },
             Decision::Deny { reason } => Verdict::Deny { reason },
         };
         Judgement {
@@ -112,7 +137,11 @@ impl Gate for RegistryGate {
     }
 }
 
-fn read<T>(policy: &RwLock<Policy>, look: impl FnOnce(&Policy) -> T) -> T {
+pub(crate) fn change(policy: &RwLock<Policy>, change: impl FnOnce(&mut Policy)) {
+    change(&mut policy.write().unwrap_or_else(PoisonError::into_inner));
+}
+
+pub(crate) fn read<T>(policy: &RwLock<Policy>, look: impl FnOnce(&Policy) -> T) -> T {
     // A policy is plain data: a panic elsewhere cannot have left it half changed.
     look(&policy.read().unwrap_or_else(PoisonError::into_inner))
 }

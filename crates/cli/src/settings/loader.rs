@@ -9,7 +9,7 @@ use super::error::{Fault, Place, Problem, SettingsError, printable};
 use super::file::{self, Demand, Read, position};
 use super::key::{self, Folder, Key, PREFIX, RESERVED_VARIABLES};
 use super::slot::{Base, Wrong};
-use super::{Loaded, Settings, Sources, absolute_variable};
+use super::{Loaded, Settings, Sources, Trust as FolderTrust, absolute_variable};
 
 /// Whether a source may set whatever it likes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -262,6 +262,8 @@ impl<'l> Loader<'l> {
         Ok(Loaded {
             settings: self.settings,
             warnings: self.warnings,
+            rules: Vec::new(),
+            trust: FolderTrust::NotNeeded,
             origins: self.origins,
         })
     }

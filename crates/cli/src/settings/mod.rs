@@ -25,6 +25,7 @@ mod key;
 mod list;
 mod loader;
 mod number;
+mod rules;
 mod slot;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,7 @@ use tooloop::provider::{ReasoningEcho, WireFormat};
 use tooloop::{Mode, Rule};
 
 pub(crate) use error::{Fault, Place, Problem, SettingsError};
+pub(crate) use rules::{RuleKind, Source, SourcedRule, Trust};
 
 use key::KEYS;
 use loader::Loader;
@@ -188,6 +190,9 @@ pub(crate) struct Loaded {
     pub(crate) settings: Settings,
     /// What a person should see: settings that were not applied, and variables that mean nothing.
     pub(crate) warnings: Vec<String>,
+    /// The permission rules of all sources, those that are applied, the weakest source first.
+    pub(crate) rules: Vec<SourcedRule>,
+    pub(crate) trust: Trust,
     /// Where values came from, by place in the table of keys; nothing for defaults.
     origins: Vec<(usize, Place)>,
 }

@@ -39,6 +39,7 @@ mod platform;
 mod processes;
 mod pump;
 mod running;
+mod sandbox;
 mod shared;
 mod shell;
 mod terminal;
@@ -51,5 +52,9 @@ pub use output::{Output, OutputCleaner, OutputLimits, Spool, SpoolState};
 pub use platform::{hide_memory, own_process};
 pub use processes::Processes;
 pub use running::Running;
+pub use sandbox::{
+    Confined, Enforced, Gap, Mechanism, MissingFeature, Sandbox, SandboxNetwork, SandboxOptions,
+    SandboxProfile, SandboxUnavailable, sandbox_main,
+};
 pub use shell::Shell;
 pub use terminal::{Terminal, TerminalSize};

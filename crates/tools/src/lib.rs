@@ -8,6 +8,7 @@ mod files;
 mod jobs;
 mod millis;
 mod ops;
+mod sandbox_proxy;
 mod search;
 mod terminal;
 mod todo;
@@ -21,6 +22,10 @@ pub use files::{
 pub use jobs::{JobOutput, JobOutputInput, JobSettings, JobStop, JobStopInput};
 pub use millis::{TimeLimit, Wait};
 pub use ops::{LocalOps, Ops, OpsFuture};
+pub use sandbox_proxy::{
+    Denied, DeniedWhy, HostPattern, HostPatternError, SandboxProxy, SandboxProxyError,
+    SandboxProxySettings,
+};
 pub use search::{Count, Glob, GlobInput, Grep, GrepInput, GrepMode, SearchSettings};
 pub use terminal::{Terminal, TerminalAction, TerminalInput, TerminalSettings};
 pub use todo::{Todo, TodoInput, TodoItem, TodoStatus};

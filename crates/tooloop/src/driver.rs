@@ -42,7 +42,7 @@ use crate::session::Command;
 use crate::trace::Trace;
 use crate::turn::{ReportSender, TurnUnderWay};
 use crate::{
-    Allowance, Approval, Event, Question, Reply, ResultBudget, Session, SessionError, StopHook, Stopping,
+    Allowance, Approval, Border, Event, Question, Reply, ResultBudget, Session, SessionError, StopHook, Stopping,
 };
 
 /// How long closing waits for tools that were told to end. A shell gets two seconds between TERM
@@ -59,6 +59,7 @@ pub(crate) struct Parts {
     pub(crate) policy: Arc<RwLock<Policy>>,
     pub(crate) approval: Approval,
     pub(crate) workspace: PathBuf,
+    pub(crate) border: Option<Arc<Border>>,
     pub(crate) store: Box<dyn Store>,
     pub(crate) transcript: Transcript,
     pub(crate) warnings: Vec<String>,
@@ -96,6 +97,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         registry: parts.registry.clone(),
         policy: Arc::clone(&parts.policy),
         workspace: parts.workspace.clone(),
+        border: parts.border.clone(),
     });
     let outputs = parts.outputs.as_ref().map(|(folder, _)| folder.clone());
     let temporary = parts
@@ -536,6 +538,7 @@ impl Driver {
             tool_use_id: tool_use.id,
             duration,
             details: output.details,
+            refusals: output.refusals,
         });
         Some(Input::ToolFinished {
             run,
@@ -547,6 +550,9 @@ impl Driver {
 
     fn replied(&mut self, ask: u64, reply: Reply) -> Option<Input> {
         let tool_use = self.asked.remove(&ask)?;
+        if matches!(reply, Reply::Deny { .. } | Reply::DenyAndStop { .. }) {
+            self.gate.refused(&tool_use);
+        }
         let answer = match reply {
             Reply::Allow => Answer::Allow { rule: None },
             Reply::AllowForSession => {
@@ -722,6 +728,7 @@ impl Driver {
             progress,
             background: self.background.clone(),
             withheld: self.gate.withheld(&tool_use.name),
+            grants: self.gate.grants(&tool_use),
         };
         self.events.send(&Event::ToolStarted {
             tool_use: tool_use.clone(),

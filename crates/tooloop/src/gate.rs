@@ -7,16 +7,17 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tooloop_kernel::{Gate, Judgement, Verdict};
 use tooloop_model::{JsonObject, ToolInput, ToolUse};
-use tooloop_policy::{Access, AccessEffect, Decision, Policy, Rule, Touch};
+use tooloop_policy::{Access, AccessEffect, Decision, Grant, Policy, Rule, Touch};
 use tooloop_tool::{Registry, Withheld};
 
-use crate::paths;
+use crate::{Border, border, paths};
 
 /// What is called by name, and what may be.
 pub(crate) struct RegistryGate {
     pub(crate) registry: Registry,
     pub(crate) policy: Arc<RwLock<Policy>>,
     pub(crate) workspace: PathBuf,
+    pub(crate) border: Option<Arc<Border>>,
 }
 
 impl fmt::Debug for RegistryGate {
@@ -51,7 +52,7 @@ impl RegistryGate {
             }
         };
         let both = |path: &Path| {
-            let path = self.workspace.join(path);
+            let path = self.seen(self.workspace.join(path));
             [paths::normal(&path), paths::real(&path)]
         };
         for touch in access.touches {
@@ -65,6 +66,33 @@ impl RegistryGate {
         }
         access.touches = touches;
         access
+    }
+
+    /// Where a path is that names a temporary folder as commands see it.
+    fn seen(&self, path: PathBuf) -> PathBuf {
+        let view = self.border.as_ref().and_then(|border| border.view.as_ref());
+        view.map_or(path.clone(), |view| view.real(&path))
+    }
+
+    /// What an allowed call is given beyond the sandbox.
+    pub(crate) fn grants(&self, tool_use: &ToolUse) -> Vec<Grant> {
+        let (Some(border), Ok(access)) = (&self.border, self.access(tool_use)) else {
+            return Vec::new();
+        };
+        read(&self.policy, |policy| {
+            border.grants(&tool_use.name, &access, &self.workspace, policy)
+        })
+    }
+
+    /// Takes note that somebody said no: what the call asked for is not asked about again.
+    pub(crate) fn refused(&self, tool_use: &ToolUse) {
+        let Ok(access) = self.access(tool_use) else {
+            return;
+        };
+        let rules = border::refusing(&access);
+        if !rules.is_empty() {
+            change(&self.policy, |policy| policy.deny.extend(rules));
+        }
     }
 
     fn unknown(&self, name: &str) -> String {
@@ -83,8 +111,15 @@ impl RegistryGate {
     /// What a call of this tool must leave out where it meets it.
     pub(crate) fn withheld(&self, tool: &str) -> Withheld {
         let withholding = read(&self.policy, |policy| policy.withholding(tool));
-        withholding.map_or_else(Withheld::nothing, |withholding| {
-            Withheld::by(move |path| withholding.holds(path))
+        let hidden = self.border.as_ref().map(|border| &border.boundary.hidden);
+        let hidden = hidden.filter(|hidden| !hidden.is_empty()).cloned();
+        if withholding.is_none() && hidden.is_none() {
+            return Withheld::nothing();
+        }
+        Withheld::by(move |path| {
+            let is_hidden = |hidden: &Vec<PathBuf>| hidden.iter().any(|one| path.starts_with(one));
+            withholding.as_ref().is_some_and(|rules| rules.holds(path))
+                || hidden.as_ref().is_some_and(is_hidden)
         })
     }
 
@@ -123,9 +158,14 @@ impl Gate for RegistryGate {
                 };
             }
         };
-        let verdict = match read(&self.policy, |policy| {
-            policy.decide(&tool_use.name, &access)
-        }) {
+        let decision = read(&self.policy, |policy| {
+            let decision = policy.decide(&tool_use.name, &access);
+            let border = self.border.as_ref().filter(|_| !decision.is_deny());
+            border
+                .and_then(|border| border.refuses(&tool_use.name, &access, policy))
+                .map_or(decision, |reason| Decision::Deny { reason })
+        });
+        let verdict = match decision {
             Decision::Allow => Verdict::Allow,
             Decision::Ask { reason, cause } => Verdict::Ask { reason, cause },
             Decision::Deny { reason } => Verdict::Deny { reason },

@@ -34,6 +34,7 @@
 
 mod agent;
 mod approval;
+mod border;
 pub mod boundary;
 mod checkpoints;
 mod driver;
@@ -65,6 +66,7 @@ pub use tooloop_tools as tools;
 
 pub use agent::{Agent, AgentBuilder};
 pub use approval::{Allowance, Approval, Approver, Question, Reply};
+pub use border::Border;
 pub use checkpoints::FilesRewound;
 pub use error::{BuildError, SessionError};
 pub use event::{Event, Events};
@@ -86,9 +88,11 @@ pub use tooloop_model::{
     ModelError, ModelErrorKind, ModelInfo, Money, Price, StopReason, StreamEvent, ToolDefinition,
     ToolInput, ToolResult, ToolUse, ToolUseId, Usage,
 };
-pub use tooloop_policy::{Access, AccessEffect, Decision, Mode, Policy, Rule, Touch};
+pub use tooloop_policy::{
+    Access, AccessEffect, Confinement, Decision, Grant, Mode, Policy, Reach, Rule, Touch,
+};
 pub use tooloop_tool::{
-    Background, DynTool, Progress, Registry, RegistryError, Scope, Tool, ToolContext, ToolError,
+    Background, DynTool, Progress, Registry, RegistryError, SandboxRefusal, Scope, Tool, ToolContext, ToolError,
     ToolFuture, ToolOutput, Withheld, Work, conformance, tool,
 };
 

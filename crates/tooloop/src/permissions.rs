@@ -51,6 +51,7 @@ impl Agent {
             registry: parts.registry,
             policy: Arc::clone(&parts.policy),
             workspace: parts.workspace,
+            border: parts.border,
         }
     }
 }

@@ -218,7 +218,7 @@ impl Bash {
         let mut command = self.command(input, start, context);
         let settings = &self.settings;
         let wall = match &settings.confinement {
-            Some(confinement) => confinement.wall_of(&input.command, start, &input.grant)?,
+            Some(confinement) => confinement.wall_for(context, start)?,
             None => None,
         };
         command.sandbox = wall.as_ref().map(Wall::confined);

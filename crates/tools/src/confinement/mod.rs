@@ -1,8 +1,7 @@
 //! The sandbox as tools use it: what a call runs in, and what to say when it refused something.
 //!
-//! A line runs in the profile of the agent, widened by what its call asked for and by what the line
-//! is known to need: the policy has asked about the very same, so who runs it was allowed to.
-//! Nothing here decides whether a call may run.
+//! A call runs in the profile of the agent, widened by what its context says that it was given.
+//! Nothing here decides whether a call may run, or what it is given.
 
 mod refusals;
 mod view;
@@ -13,8 +12,8 @@ use std::sync::Arc;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use tooloop_exec::{Confined, Sandbox, SandboxNetwork, SandboxProfile};
-use tooloop_policy::{Confinement, Grant, Reach, beyond};
-use tooloop_tool::ToolError;
+use tooloop_policy::{Confinement, Grant, Reach};
+use tooloop_tool::{ToolContext, ToolError};
 
 use crate::{HostPattern, SandboxProxy, SandboxProxySettings};
 
@@ -48,8 +47,6 @@ pub struct ToolConfinement {
     pub profile: Arc<SandboxProfile>,
     /// The same as the policy knows it.
     pub policy: Confinement,
-    /// What `~` means in a line.
-    pub home: Option<PathBuf>,
     /// How the proxy is set up that lets a call reach some hosts. Its hosts are added to.
     pub proxy: SandboxProxySettings,
 }
@@ -79,7 +76,6 @@ impl ToolConfinement {
             },
             sandbox,
             profile: Arc::new(profile),
-            home: None,
             proxy: SandboxProxySettings {
                 port,
                 ..SandboxProxySettings::default()
@@ -98,19 +94,16 @@ impl ToolConfinement {
         self.widened(Vec::new(), Path::new("/"))
     }
 
-    /// What a line runs in that was allowed, with what it wants; `None`: in nothing.
-    pub(crate) fn wall_of(
+    /// What a call runs in that was given this; `None`: in nothing.
+    pub(crate) fn wall_for(
         &self,
-        line: &str,
+        context: &ToolContext,
         directory: &Path,
-        wanted: &[WantedGrant],
     ) -> Result<Option<Wall>, ToolError> {
-        let mut grants: Vec<Grant> = wanted.iter().map(|wanted| wanted.0.clone()).collect();
-        grants.extend(beyond(line, directory, self.home.as_deref(), &self.policy));
-        if grants.contains(&Grant::Unconfined) {
+        if context.grants.contains(&Grant::Unconfined) {
             return Ok(None);
         }
-        self.widened(grants, directory).map(Some)
+        self.widened(context.grants.clone(), directory).map(Some)
     }
 
     fn widened(&self, grants: Vec<Grant>, directory: &Path) -> Result<Wall, ToolError> {

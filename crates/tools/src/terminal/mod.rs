@@ -153,7 +153,7 @@ impl Terminal {
         let mut command = Command::new(text, directory, Arc::clone(&settings.environment));
         command.shell = settings.shell.clone();
         let wall = match &settings.confinement {
-            Some(confinement) => confinement.wall_of(text, directory, &[])?,
+            Some(confinement) => confinement.wall_for(context, directory)?,
             None => None,
         };
         command.sandbox = wall.as_ref().map(Wall::confined);

@@ -39,6 +39,7 @@ mod driver;
 mod error;
 mod event;
 mod gate;
+pub mod hooks;
 mod keeping;
 mod model_call;
 mod output_schema;

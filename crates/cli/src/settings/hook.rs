@@ -4,71 +4,13 @@ use std::time::Duration;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use tooloop::hooks::{HookEvent, HookRule, Matcher};
 
 use super::error::shortened;
 use super::slot::Wrong;
 
-/// When a hook is run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HookEvent {
-    PreToolUse,
-    PostToolUse,
-    PostToolUseFailure,
-    UserPromptSubmit,
-    Stop,
-    SubagentStop,
-    SessionStart,
-    SessionEnd,
-    PreCompact,
-    Notification,
-    PermissionRequest,
-}
-
-impl HookEvent {
-    pub(crate) const ALL: [Self; 11] = [
-        Self::PreToolUse,
-        Self::PostToolUse,
-        Self::PostToolUseFailure,
-        Self::UserPromptSubmit,
-        Self::Stop,
-        Self::SubagentStop,
-        Self::SessionStart,
-        Self::SessionEnd,
-        Self::PreCompact,
-        Self::Notification,
-        Self::PermissionRequest,
-    ];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::PreToolUse => "PreToolUse",
-            Self::PostToolUse => "PostToolUse",
-            Self::PostToolUseFailure => "PostToolUseFailure",
-            Self::UserPromptSubmit => "UserPromptSubmit",
-            Self::Stop => "Stop",
-            Self::SubagentStop => "SubagentStop",
-            Self::SessionStart => "SessionStart",
-            Self::SessionEnd => "SessionEnd",
-            Self::PreCompact => "PreCompact",
-            Self::Notification => "Notification",
-            Self::PermissionRequest => "PermissionRequest",
-        }
-    }
-}
-
-/// A command that is run when something happens.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct HookRule {
-    pub(crate) event: HookEvent,
-    pub(crate) matcher: Option<String>,
-    pub(crate) command: String,
-    pub(crate) timeout: Duration,
-    /// File and line, for messages.
-    pub(crate) source: String,
-}
-
 /// How long a hook may run if it does not say.
-pub(super) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const DEFAULT_TIMEOUT: Duration = HookRule::TIMEOUT;
 
 /// The longest that it may ask for.
 pub(super) const MOST_MILLIS: u64 = 86_400_000;
@@ -173,7 +115,10 @@ fn one(
                 Ok(event) => found.0 = Some(event),
                 Err(what) => wrong(at, what),
             },
-            ("matcher", Some(text)) => found.1 = Some(text),
+            ("matcher", Some(text)) => match Matcher::parse(&text) {
+                Ok(_) => found.1 = Some(text),
+                Err(error) => wrong(at, format!("has a wrong matcher: {error}")),
+            },
             ("command", Some(text)) => found.2 = Some(text),
             ("timeout_ms", _) => {
                 let millis = match value.get_ref() {

@@ -2,6 +2,7 @@
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use tooloop::hooks::HookRule;
 
 use super::error::{Fault, shortened};
 use super::hook;
@@ -152,7 +153,7 @@ impl Loader<'_> {
     }
 
     /// Keeps a hook, unless it came with a folder and nobody has approved it.
-    pub(super) fn found_hook(&mut self, layer: Layer<'_>, at: usize, rule: hook::HookRule) {
+    pub(super) fn found_hook(&mut self, layer: Layer<'_>, at: usize, rule: HookRule) {
         if !self.runs_hooks(layer.source) {
             return;
         }

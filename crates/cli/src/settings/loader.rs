@@ -4,12 +4,12 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use tooloop::hooks::HookRule;
 use tooloop::provider::compat;
 use tooloop::{Mode, Rule};
 
 use super::error::{Fault, Place, Problem, SettingsError, printable};
 use super::file::{self, Demand, Read, position};
-use super::hook::HookRule;
 use super::key::{self, Folder, Key, PREFIX, RESERVED_VARIABLES};
 use super::list;
 use super::slot::{Base, Wrong};

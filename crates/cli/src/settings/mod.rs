@@ -44,11 +44,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tooloop::hooks::HookRule;
 use tooloop::provider::{ReasoningEcho, WireFormat, compat};
 use tooloop::{Mode, Rule};
 
 pub(crate) use error::{Fault, Place, Problem, SettingsError};
-pub(crate) use hook::{HookEvent, HookRule};
 pub(crate) use rules::{RuleKind, Source, SourcedRule, Trust};
 pub(crate) use widening::{Approvals, Widening};
 

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use jsonc_parser::ast::{Object, Value};
 use jsonc_parser::common::Ranged as _;
+use tooloop::hooks::{HookEvent, HookRule, Matcher};
 
 use super::{Foreign, Ground, found, parts};
 use crate::settings::error::shortened;
-use crate::settings::hook::{self, DEFAULT_TIMEOUT, HookEvent, HookRule, MOST_MILLIS};
+use crate::settings::hook::{self, DEFAULT_TIMEOUT, MOST_MILLIS};
 
 /// Events of the other product that nothing here corresponds to.
 const OTHER_EVENTS: [&str; 8] = [
@@ -67,7 +68,13 @@ impl Foreign {
             match (key, value) {
                 // Both mean whatever there is.
                 ("matcher", Value::StringLit(text)) if matches!(&*text.value, "" | "*") => {}
-                ("matcher", Value::StringLit(text)) => matcher = Some(text.value.to_string()),
+                ("matcher", Value::StringLit(text)) => match Matcher::parse(&text.value) {
+                    Ok(_) => matcher = Some(text.value.to_string()),
+                    Err(error) => {
+                        let words = format!("`hooks.{name}` is not applied: {error}");
+                        return self.doubt(text.start(), words);
+                    }
+                },
                 ("matcher", Value::NullKeyword(_)) => {}
                 ("matcher", other) => {
                     // Without it the hook would be run where it is not meant to be.

@@ -16,11 +16,11 @@ use std::path::{Path, PathBuf};
 use jsonc_parser::ast::{ObjectProp, Value};
 use jsonc_parser::common::Ranged as _;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
+use tooloop::hooks::HookRule;
 use tooloop::{Mode, Rule};
 
 use super::RuleKind;
 use super::error::{Fault, shortened};
-use super::hook::HookRule;
 
 /// What a file says; offsets are in bytes.
 #[derive(Debug, Default)]

@@ -13,6 +13,7 @@ mod print;
 mod records;
 mod replay;
 mod rewinding;
+mod secrets;
 mod sessions;
 mod settings;
 mod setup;

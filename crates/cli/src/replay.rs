@@ -9,7 +9,7 @@ use clap::Parser;
 use serde_json::{Map, Value, json};
 use tooloop::Event;
 use tooloop::journal::SessionId;
-use tooloop::provider::{Cassette, CassetteError, Redactor, ScriptedProvider};
+use tooloop::provider::{Cassette, CassetteError, ScriptedProvider};
 use tooloop::replay::{Recording, Replay, ReplayError, Replayed, ToolDifference};
 
 use crate::args::{Cli, OutputFormat, ReplayArgs, ReplayTools, RunArgs};
@@ -19,7 +19,7 @@ use crate::records::{Init, Records};
 use crate::settings::Settings;
 use crate::setup::{self, Asked, Open, Setup};
 use crate::signals::Signals;
-use crate::{sessions, text};
+use crate::{secrets, sessions, text};
 
 /// What a run is to be recorded on: a new file, without the keys that this process knows.
 pub(crate) fn recording(
@@ -31,11 +31,7 @@ pub(crate) fn recording(
     let Some(path) = &args.record else {
         return Ok(None);
     };
-    let key = settings
-        .key_variable
-        .as_deref()
-        .and_then(setup::environment);
-    let redactor = Redactor::from_environment(std::env::vars_os()).with(key);
+    let redactor = secrets::redactor(settings);
     let mut header = Map::new();
     header.insert("tooloop_version".into(), env!("CARGO_PKG_VERSION").into());
     header.insert("session".into(), open.session().into());

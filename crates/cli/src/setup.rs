@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tooloop::exec::{Environment, EnvironmentRules, Processes};
 use tooloop::journal::SessionId;
 use tooloop::provider::{
-    Cassette, HttpProvider, KEY_VARIABLES, LOCAL_SERVERS, ModelOverrides, NO_MODEL_HELP, Provider,
+    Cassette, HttpProvider, LOCAL_SERVERS, ModelOverrides, NO_MODEL_HELP, Provider,
     ProviderConfig, RecordingProvider, ResolveError, Resolved, RoutedProvider, Secret,
     TransportConfig, Wanted, detect_local, first_model_of, names_provider, resolve,
 };
@@ -19,6 +19,7 @@ use tooloop::{
 use crate::args::RunArgs;
 use crate::exit::{Failure, Status};
 use crate::replay;
+use crate::secrets;
 use crate::sessions;
 use crate::settings::{self, Fault, Loaded, Problem, Settings, Sources};
 use crate::telemetry::{self, Telemetry};
@@ -239,9 +240,10 @@ pub(crate) fn assemble(
         system_prompt(args, &settings.tools, workspace)?,
         workspace,
     )
-    .workspace(workspace);
+    .workspace(workspace)
+    .secrets(secrets::redactor(&settings));
     let ops: Arc<dyn Ops> = Arc::new(LocalOps::new(processes.clone()));
-    let rules = environment_rules(&settings);
+    let rules = secrets::rules(&settings);
     let materials = Materials {
         bash: bash(&settings, Arc::clone(&ops), &rules, folders.clone()),
         terminal: terminal(&settings, Arc::clone(&ops), &rules),
@@ -352,17 +354,6 @@ fn policy(settings: &Settings, workspace: &Path) -> Policy {
     };
     let home = environment("HOME").map(PathBuf::from);
     policy.anchored(workspace, home.as_deref())
-}
-
-/// What commands may see of this process's environment.
-fn environment_rules(settings: &Settings) -> EnvironmentRules {
-    let mut withhold: Vec<String> = KEY_VARIABLES.iter().map(ToString::to_string).collect();
-    withhold.extend(telemetry::WITHHELD.iter().map(ToString::to_string));
-    withhold.extend(settings.withhold_environment.iter().cloned());
-    EnvironmentRules {
-        withhold,
-        pass: settings.pass_environment.clone(),
-    }
 }
 
 fn terminal(settings: &Settings, ops: Arc<dyn Ops>, rules: &EnvironmentRules) -> TerminalSettings {

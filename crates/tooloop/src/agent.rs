@@ -8,7 +8,7 @@ use tooloop_kernel::{
     Entry, Fallback, Ledger, Limits, OutputWay, RetryPolicy, Settings, Transcript,
 };
 use tooloop_policy::{Policy, Rule};
-use tooloop_provider::{Cassette, Provider};
+use tooloop_provider::{Cassette, Provider, Redactor};
 use tooloop_session::{
     Catalog, ForkedFrom, Header, JsonlStore, Line, MemoryStore, SessionId, Store, files_beside,
     inherited_files, inherited_outputs, outputs_beside, read_past,
@@ -35,6 +35,7 @@ struct Recipe {
     policy: Policy,
     approval: Approval,
     results: ResultBudget,
+    secrets: Redactor,
     workspace: PathBuf,
     catalog: Option<Catalog>,
     checkpoints: bool,
@@ -59,6 +60,7 @@ pub struct AgentBuilder {
     policy: Policy,
     approval: Approval,
     results: ResultBudget,
+    secrets: Redactor,
     workspace: Option<PathBuf>,
     folders: Vec<PathBuf>,
     border: Option<Arc<Border>>,
@@ -256,6 +258,14 @@ impl AgentBuilder {
         self
     }
 
+    /// What the results of tools must not hold: values that are known are taken out before a result
+    /// is recorded, shown or sent. What only looks like a secret stays, since it may be a part of
+    /// the work. Nothing is known if this is not called.
+    pub fn secrets(mut self, secrets: Redactor) -> Self {
+        self.secrets = secrets;
+        self
+    }
+
     /// How often the same calls with the same outcome may come in a row before the turn ends.
     pub fn stop_after_repeats(mut self, times: u32) -> Self {
         self.settings.stop_after_repeats = times;
@@ -321,6 +331,7 @@ impl AgentBuilder {
             policy,
             approval: self.approval,
             results: self.results,
+            secrets: self.secrets,
             workspace,
             catalog,
             checkpoints: self.checkpoints,
@@ -562,6 +573,7 @@ impl Agent {
             resumed: past.resumed,
             chance: recipe.chance,
             results: recipe.results,
+            secrets: recipe.secrets.clone(),
             outputs,
             files: past
                 .files

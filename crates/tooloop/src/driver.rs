@@ -26,7 +26,7 @@ use tooloop_kernel::{
 };
 use tooloop_model::{Content, ToolInput, ToolUse, ToolUseId};
 use tooloop_policy::Policy;
-use tooloop_provider::Provider;
+use tooloop_provider::{Provider, Redactor};
 use tooloop_session::{Store, StoreError};
 use tooloop_tool::{Background, Progress, Registry, ToolContext, ToolError, ToolOutput};
 use tracing::{Instrument, Span};
@@ -67,6 +67,7 @@ pub(crate) struct Parts {
     /// Where random numbers come from.
     pub(crate) chance: fn() -> u16,
     pub(crate) results: ResultBudget,
+    pub(crate) secrets: Redactor,
     /// Where long results go, and whether that ends with the session.
     pub(crate) outputs: Option<(PathBuf, Keep)>,
     /// Where the old contents of files are kept, if they are.
@@ -139,7 +140,12 @@ pub(crate) fn start(parts: Parts) -> Session {
         trace: Trace::new(id),
         rewinding: None,
         background: background.clone(),
-        results: Arc::new(Results::new(parts.results, outputs)),
+        results: Arc::new(Results::new(
+            parts.results,
+            outputs,
+            parts.secrets.clone(),
+        )),
+        secrets: parts.secrets,
         temporary,
         checkpoints,
         noticed: noticing,
@@ -197,6 +203,8 @@ struct Driver {
     rewinding: Option<oneshot::Sender<Result<(), SessionError>>>,
     background: Background,
     results: Arc<Results>,
+    /// Knows what is not to be shown.
+    secrets: Redactor,
     /// The folder that ends with the session.
     temporary: Option<PathBuf>,
     checkpoints: Option<Checkpoints>,
@@ -712,10 +720,11 @@ impl Driver {
         let progress = if self.events.is_watched() {
             let events = Arc::clone(&self.events);
             let id = tool_use.id.clone();
+            let secrets = self.secrets.clone();
             Progress::to(move |text| {
                 events.send(&Event::ToolProgress {
                     tool_use_id: id.clone(),
-                    text: text.into(),
+                    text: secrets.redact_known(text).into(),
                 });
             })
         } else {

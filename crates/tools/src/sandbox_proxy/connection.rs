@@ -156,9 +156,19 @@ async fn pass(
             Kind::Plain { head, body } => {
                 to_server.write_all(&head).await?;
                 moved.now();
-                let there = copy_body(body, behind, &mut from_client, &mut to_server, &moved);
+                let there = async {
+                    copy_body(body, behind, &mut from_client, &mut to_server, &moved).await?;
+                    // A client that has gone is noticed; what it sends beside that goes nowhere.
+                    tokio::io::copy(&mut from_client, &mut tokio::io::sink()).await?;
+                    to_server.shutdown().await?;
+                    std::future::pending::<io::Result<()>>().await
+                };
                 let back = copy(&mut from_server, &mut to_client, &moved);
-                tokio::try_join!(there, back).map(drop)
+                tokio::select! {
+                    // What is not there yet when the answer is over is not wanted any more.
+                    passed = back => passed,
+                    Err(error) = there => Err(error),
+                }
             }
         }
     };

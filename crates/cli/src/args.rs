@@ -16,7 +16,7 @@ use tooloop::Money;
     version,
     args_conflicts_with_subcommands = true,
     after_help = "Exit status: 0 done, 1 the model or its provider failed or a replay differs, 2 usage,\n\
-                  41 no or wrong key, 42 bad input,\n\
+                  41 no or wrong key, 42 bad input, 44 no sandbox,\n\
                   52 settings, 53 turn limit, 54 internal fault, 59 tool call limit, 60 money or token limit, 61 time limit,\n\
                   62 no answer of the form asked for, 129 hung up, 130 interrupted,\n\
                   143 terminated."
@@ -345,7 +345,7 @@ pub(crate) struct RunArgs {
     /// Use no settings of the folder
     #[arg(long)]
     pub(crate) bare: bool,
-    /// Confine commands: this version knows only "off"
+    /// What holds commands and file tools: auto, workspace, read-only, required or off
     #[arg(long, value_name = "PROFILE")]
     pub(crate) sandbox: Option<String>,
     /// Add lines about all that happens to this file, without what was said and without keys

@@ -21,6 +21,7 @@ mod signals;
 mod telemetry;
 mod text;
 mod toolset;
+mod wall;
 
 use std::io::{IsTerminal, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,6 +38,8 @@ use crate::setup::Setup;
 use crate::signals::Signals;
 
 fn main() -> ExitCode {
+    // This program is also what sets a sandbox up, started once more for each command.
+    tooloop::exec::sandbox_main();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return not_parsed(&error),
@@ -198,16 +201,22 @@ async fn headless_session(
     let session = setup.open.start(&agent)?;
     let mut warnings = setup.warnings;
     warnings.extend(session.warnings().iter().cloned());
+    if args.output_format != OutputFormat::StreamJson {
+        complain(&setup.sandbox.line());
+    }
     warnings.iter().for_each(|warning| complain(warning));
     if args.verbose {
         complain(&format!(
-            "session {}, model {}, {}, sandbox off",
+            "session {}, model {}, {}",
             session.id(),
             setup.model,
             workspace.display()
         ));
+        let lines = setup.sandbox.lines();
+        lines.iter().skip(1).for_each(|line| complain(line));
     }
     let recording = setup.recording;
+    let temp = setup.temp;
     let result = print::run(Print {
         session,
         processes: setup.processes,
@@ -218,12 +227,17 @@ async fn headless_session(
         model: setup.model,
         tools: agent.tool_names(),
         permission_mode: setup.mode.to_string(),
+        sandbox: setup.sandbox.record(),
         resumed: setup.open.is_resumed(),
         warnings,
         limits: setup.limits,
         verbose: args.verbose,
     })
     .await;
+    if let Some(temp) = temp {
+        // All that could write there has ended.
+        temp.sweep();
+    }
     replay::complain_about(recording.as_ref());
     result
 }

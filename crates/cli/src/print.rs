@@ -27,6 +27,7 @@ pub(crate) struct Print {
     pub(crate) model: String,
     pub(crate) tools: Vec<String>,
     pub(crate) permission_mode: String,
+    pub(crate) sandbox: serde_json::Value,
     pub(crate) resumed: bool,
     pub(crate) warnings: Vec<String>,
     pub(crate) limits: Limits,
@@ -54,6 +55,7 @@ pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
             model: &print.model,
             tools: print.tools,
             permission_mode: print.permission_mode,
+            sandbox: print.sandbox,
             resumed: print.resumed,
         });
         output.record(&init).await;
@@ -461,9 +463,16 @@ impl Run<'_> {
                 let words = format!("the reader is too slow: {missed} events are left out");
                 vec![self.records.warning(&words)]
             }
+            Event::ToolEnded {
+                tool_use_id,
+                refusals,
+                ..
+            } => {
+                let record = |refusal| self.records.refused(&tool_use_id, refusal);
+                refusals.iter().map(record).collect()
+            }
             Event::ToolStarted { .. }
             | Event::ToolProgress { .. }
-            | Event::ToolEnded { .. }
             | Event::Asked(_)
             | Event::TurnEnded(_) => Vec::new(),
         };

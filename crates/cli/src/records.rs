@@ -4,8 +4,8 @@
 
 use serde_json::{Map, Value, json};
 use tooloop::{
-    AssistantMessage, Content, ContentBlock, Continue, Denial, Entry, Message, StopReason,
-    StreamEvent, ToolInput, ToolResult, TurnReport, Usage,
+    AssistantMessage, Content, ContentBlock, Continue, Denial, Entry, Message, SandboxRefusal,
+    StopReason, StreamEvent, ToolInput, ToolResult, ToolUseId, TurnReport, Usage,
 };
 
 use crate::exit::{self, Status};
@@ -30,6 +30,7 @@ pub(crate) struct Init<'a> {
     pub(crate) model: &'a str,
     pub(crate) tools: Vec<String>,
     pub(crate) permission_mode: String,
+    pub(crate) sandbox: Value,
     pub(crate) resumed: bool,
 }
 
@@ -67,12 +68,24 @@ impl Records {
                 "model": init.model,
                 "tools": init.tools,
                 "permissionMode": init.permission_mode,
-                "sandbox": "off",
+                "sandbox": init.sandbox,
                 "resumed": init.resumed,
                 "mcp_servers": [],
                 "slash_commands": [],
             }),
         )
+    }
+
+    /// What the sandbox refused a call.
+    pub(crate) fn refused(&mut self, id: &ToolUseId, refusal: &SandboxRefusal) -> Value {
+        let body = json!({
+            "subtype": "sandbox_refusal",
+            "tool_use_id": id,
+            "what": refusal.what,
+            "rule": refusal.rule,
+            "grant": refusal.grant,
+        });
+        self.record("system", body)
     }
 
     /// The record of an entry, if it has one.

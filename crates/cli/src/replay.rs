@@ -19,6 +19,7 @@ use crate::records::{Init, Records};
 use crate::settings::Settings;
 use crate::setup::{self, Asked, Open, Setup};
 use crate::signals::Signals;
+use crate::wall::Attempt;
 use crate::{secrets, sessions, text};
 
 /// What a run is to be recorded on: a new file, without the keys that this process knows.
@@ -93,6 +94,7 @@ async fn live(
 ) -> Result<Replayed, Failure> {
     let run = run_args(args)?;
     let loaded = setup::load_settings(&run, workspace)?;
+    let tried = Attempt::begin(&loaded.settings).end(&loaded.settings).await?;
     let open = Open::New(SessionId::generate());
     // Never asked.
     let asked = Asked {
@@ -104,8 +106,12 @@ async fn live(
         agent,
         processes,
         warnings,
+        sandbox,
+        // Held until all has ended.
+        temp: _temp,
         ..
-    } = setup::assemble(&run, workspace, loaded, open, asked)?;
+    } = setup::assemble(&run, workspace, loaded, open, asked, tried)?;
+    complain(&sandbox.line());
     warnings.iter().for_each(|warning| complain(warning));
     let agent = agent
         .build()

@@ -10,7 +10,10 @@ use tooloop::provider::{
     ProviderConfig, RecordingProvider, ResolveError, Resolved, RoutedProvider, Secret,
     TransportConfig, Wanted, detect_local, first_model_of, names_provider, resolve,
 };
-use tooloop::tools::{BashSettings, LocalOps, Ops, TerminalSettings, WebFetchSettings};
+use tooloop::boundary::PrivateTemp;
+use tooloop::tools::{
+    BashSettings, LocalOps, Ops, TerminalSettings, ToolConfinement, WebFetchSettings,
+};
 use tooloop::{
     Agent, AgentBuilder, Limits, Mode, OutputSchema, Policy, RetryPolicy, bash_only_system_prompt,
     default_system_prompt,
@@ -24,6 +27,7 @@ use crate::sessions;
 use crate::settings::{self, Fault, Loaded, Problem, Settings, Sources};
 use crate::telemetry::{self, Telemetry};
 use crate::toolset::{self, Materials, ToolSet};
+use crate::wall::{Attempt, SandboxReport, Tried, Wall};
 
 /// What a run is made of, whatever its front end.
 pub(crate) struct Setup {
@@ -38,6 +42,12 @@ pub(crate) struct Setup {
     /// What the run is recorded on beside its journal.
     pub(crate) recording: Option<Cassette>,
     pub(crate) warnings: Vec<String>,
+    /// What is so about the sandbox.
+    pub(crate) sandbox: SandboxReport,
+    /// The sandbox for whatever is started beside commands.
+    pub(crate) confinement: Option<ToolConfinement>,
+    /// To be held until all that was started has ended.
+    pub(crate) temp: Option<PrivateTemp>,
     pub(crate) telemetry: Telemetry,
 }
 
@@ -168,6 +178,7 @@ pub(crate) async fn setup(args: &RunArgs, workspace: &Path) -> Result<Setup, Fai
     loaded.warnings.extend(more);
     let open = open(args, workspace)?;
     let settings = &loaded.settings;
+    let attempt = Attempt::begin(settings);
     let (provider, model) = provider(settings).await?;
     let fallback = settings
         .fallback_model
@@ -187,9 +198,10 @@ pub(crate) async fn setup(args: &RunArgs, workspace: &Path) -> Result<Setup, Fai
         model,
         fallback,
     };
+    let tried = attempt.end(settings).await?;
     let setup = Setup {
         telemetry,
-        ..assemble(args, workspace, loaded, open, asked)?
+        ..assemble(args, workspace, loaded, open, asked, tried)?
     };
     Ok(match recording {
         Some(cassette) => Setup {
@@ -215,6 +227,7 @@ pub(crate) fn assemble(
     loaded: Loaded,
     open: Open,
     asked: Asked,
+    tried: Tried,
 ) -> Result<Setup, Failure> {
     let Loaded {
         settings, warnings, ..
@@ -232,6 +245,8 @@ pub(crate) fn assemble(
     for folder in &args.add_dir {
         folders.push(self::workspace(Some(folder))?);
     }
+    let further = folders.get(1..).unwrap_or_default();
+    let wall = Wall::put_up(tried, &settings, workspace, further)?;
     let agent = agent(
         &settings,
         Arc::clone(&provider),
@@ -245,8 +260,15 @@ pub(crate) fn assemble(
     let ops: Arc<dyn Ops> = Arc::new(LocalOps::new(processes.clone()));
     let rules = secrets::rules(&settings);
     let materials = Materials {
-        bash: bash(&settings, Arc::clone(&ops), &rules, folders.clone()),
-        terminal: terminal(&settings, Arc::clone(&ops), &rules),
+        bash: BashSettings {
+            confinement: wall.confinement.clone(),
+            ..bash(&settings, Arc::clone(&ops), &rules, folders.clone())
+        },
+        terminal: TerminalSettings {
+            confinement: wall.confinement.clone(),
+            ..terminal(&settings, Arc::clone(&ops), &rules)
+        },
+        view: wall.border.as_ref().and_then(|border| border.view.clone()),
         web: WebFetchSettings {
             private_hosts: settings.private_hosts.clone(),
             extra_ca: settings.extra_ca_file.clone(),
@@ -303,6 +325,9 @@ pub(crate) fn assemble(
         open,
         recording: None,
         warnings,
+        sandbox: wall.report,
+        confinement: wall.confinement,
+        temp: wall.temp,
         telemetry: Telemetry::default(),
     })
 }
@@ -322,7 +347,7 @@ fn agent(
     model: &str,
     caps: Caps,
     system: String,
-    workspace: &Path,
+    policy: Policy,
 ) -> AgentBuilder {
     let (cap, escalated) = caps.of(&*provider, model);
     Agent::builder()
@@ -339,12 +364,12 @@ fn agent(
             max_server_wait: settings.retry_after_max,
             ..RetryPolicy::default()
         })
-        .policy(policy(settings, workspace))
+        .policy(policy)
         .checkpoints(settings.checkpoints)
 }
 
 /// The rules of all sources. Relative paths in them mean paths in the workspace.
-fn policy(settings: &Settings, workspace: &Path) -> Policy {
+fn policy(settings: &Settings, workspace: &Path, wall: &Wall) -> Policy {
     let policy = Policy {
         mode: settings.permission_mode,
         deny: settings.disallowed_tools.clone(),
@@ -353,7 +378,7 @@ fn policy(settings: &Settings, workspace: &Path) -> Policy {
         ..Policy::default()
     };
     let home = environment("HOME").map(PathBuf::from);
-    policy.anchored(workspace, home.as_deref())
+    wall.shape(policy.anchored(workspace, home.as_deref()), settings)
 }
 
 fn terminal(settings: &Settings, ops: Arc<dyn Ops>, rules: &EnvironmentRules) -> TerminalSettings {

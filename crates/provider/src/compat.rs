@@ -21,6 +21,20 @@ pub const USER_FILE: &str = "settings.json";
 /// The file of whoever looks after the machine.
 pub const MANAGED_SETTINGS: &str = "/etc/claude-code/managed-settings.json";
 
+/// Files and folders of a project in which other agents and editors are told which programs to
+/// start, from the folder on.
+pub const PROGRAM_SETTINGS: [&str; 9] = [
+    ".claude/hooks",
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+    ".codex",
+    ".cursor/hooks.json",
+    ".cursor/mcp.json",
+    ".gemini/settings.json",
+    ".mcp.json",
+    ".vscode/tasks.json",
+];
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;

@@ -105,3 +105,8 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/replay.md")]
 struct ReplayPage;
+
+/// And that of the page about the sandbox.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/sandbox.md")]
+struct SandboxPage;

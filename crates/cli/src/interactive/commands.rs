@@ -27,10 +27,12 @@ pub(crate) enum Command {
     Cost,
     /// Goes back to a turn, or lists them.
     Rewind(String),
+    /// Tells what holds commands.
+    Sandbox,
 }
 
 /// Each name, and what it does.
-pub(crate) const COMMANDS: [(&str, &str); 7] = [
+pub(crate) const COMMANDS: [(&str, &str); 8] = [
     ("/help", "this list"),
     ("/model", "the model's name; /model NAME changes it"),
     ("/clear", "begin a new session; the old one can be resumed"),
@@ -38,6 +40,7 @@ pub(crate) const COMMANDS: [(&str, &str); 7] = [
         "/rewind",
         "the turns; /rewind N goes back to before one of them",
     ),
+    ("/sandbox", "what holds commands and file tools"),
     ("/cost", "tokens, steps and cost so far"),
     ("/exit", "leave (Ctrl-D does too)"),
     ("/quit", "the same"),
@@ -83,6 +86,7 @@ pub(crate) fn parse(line: &str) -> Typed {
         "model" => Command::Model((!argument.is_empty()).then(|| argument.to_owned())),
         "clear" | "new" => Command::Clear,
         "cost" => Command::Cost,
+        "sandbox" => Command::Sandbox,
         "rewind" => Command::Rewind(argument.to_owned()),
         _ => {
             return Typed::Unknown {

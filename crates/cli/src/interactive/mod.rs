@@ -47,6 +47,7 @@ use crate::sessions;
 use crate::setup::{self, Caps, Setup};
 use crate::signals::Signals;
 use crate::text;
+use crate::wall::SandboxReport;
 
 /// For how long after an interrupt Ctrl-C still means to leave.
 const SECOND_PRESS: Duration = Duration::from_millis(1_500);
@@ -87,6 +88,7 @@ pub(crate) async fn run(
         other_model: false,
         session: Some(session),
         processes: setup.processes,
+        sandbox: setup.sandbox,
         spent: Spent::default(),
         editor,
         signals,
@@ -106,7 +108,12 @@ pub(crate) async fn run(
         front.talk(prompt).await
     };
     let left = left.await;
-    front.close(left).await
+    let closed = front.close(left).await;
+    if let Some(temp) = setup.temp {
+        // All that could write there has ended.
+        temp.sweep();
+    }
+    closed
 }
 
 /// The editor, the frames and the questions need a terminal on all three, one that can move its
@@ -140,6 +147,7 @@ struct Front {
     /// `None` only while it is being replaced.
     session: Option<Session>,
     processes: Processes,
+    sandbox: SandboxReport,
     spent: Spent,
     editor: Editor,
     signals: Signals,
@@ -191,14 +199,16 @@ impl Front {
     async fn greet(&self, workspace: &Path, warnings: Vec<String>) -> Result<(), Failure> {
         let session = self.session()?;
         let first = format!(
-            "tooloop {} · {} · {} · sandbox off",
+            "tooloop {} · {} · {} · {}",
             env!("CARGO_PKG_VERSION"),
             self.model,
-            workspace.display()
+            workspace.display(),
+            self.sandbox.short()
         );
         self.say(Style::Bold, &first).await?;
         let help = "/help shows commands and keys, Ctrl-D leaves.";
         self.say(Style::Dim, help).await?;
+        self.say(Style::Dim, &self.sandbox.line()).await?;
         for warning in warnings.iter().chain(session.warnings()) {
             self.say(Style::Notice, warning).await?;
         }
@@ -383,6 +393,11 @@ impl Front {
                 self.apply_model().await?;
                 let words = format!("{} writes from now on.", self.model);
                 self.say(Style::Plain, &words).await?;
+            }
+            Command::Sandbox => {
+                for line in self.sandbox.lines() {
+                    self.say(Style::Plain, &line).await?;
+                }
             }
             Command::Clear => self.clear().await?,
             Command::Rewind(wanted) => {

@@ -207,11 +207,15 @@ impl View {
                 tool_use_id,
                 duration,
                 details,
+                refusals,
             } => {
                 if let Some(call) = self.calls.get_mut(tool_use_id) {
                     call.running = None;
                     call.duration = Some(*duration);
                     call.details.clone_from(details);
+                }
+                for refusal in refusals {
+                    self.note(Style::Notice, &refusal.to_string(), &mut outs);
                 }
                 self.turn_to(Doing::Waiting, now);
             }

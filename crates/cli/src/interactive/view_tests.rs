@@ -81,6 +81,7 @@ impl Bench {
             tool_use_id: call.id.clone(),
             duration: Duration::from_millis(1_200),
             details: None,
+            refusals: Vec::new(),
         });
         self.answered(call, result)
     }

@@ -3,6 +3,7 @@
 use tooloop::Mode;
 
 use super::Settings;
+use super::sandbox;
 use super::slot::Slot;
 
 /// A key of the settings.
@@ -36,7 +37,7 @@ const TOKENS: u64 = 100_000_000;
 
 /// All keys, in the order in which they are shown.
 #[rustfmt::skip]
-pub(super) static KEYS: [Key; 40] = [
+pub(super) static KEYS: [Key; 45] = [
     key("model", Free, |s| Slot::Text(&mut s.model), "the model's name, as the provider knows it"),
     key("fallback_model", Free, |s| Slot::Text(&mut s.fallback_model), "the model for the rest of a prompt whose model is overloaded three times in a row"),
     key("models_file", WithTrust, |s| Slot::Path(&mut s.models_file), "a file of model data (TOML) that beats what is known: windows, caps, prices; a relative path starts at the settings file's folder"),
@@ -68,7 +69,12 @@ pub(super) static KEYS: [Key; 40] = [
     key("allow_managed_hooks_only", Never, |s| Slot::Flag(&mut s.allow_managed_hooks_only), "whether only hooks of the managed file are run; for that file only"),
     key("json_settings", Never, |s| Slot::Flag(&mut s.json_settings), "whether the widespread JSON settings of managed, user and project are read as well"),
     key("private_hosts", WithTrust, |s| Slot::Hosts(&mut s.private_hosts), "hosts that `web_fetch` may talk to although their addresses are private"),
-    key("sandbox", WithTrust, |s| Slot::Choice(&mut s.sandbox), "the wall around commands; this version has none yet"),
+    key("sandbox", Narrower(sandbox::is_narrower), |s| Slot::Choice(&mut s.sandbox), "the wall around commands and file tools; `auto` goes without where none can be set up and says so, the others but `off` refuse to run then"),
+    key("sandbox_network", Narrower(sandbox::reaches_no_further), |s| Slot::Choice(&mut s.sandbox_network), "what commands reach of the network"),
+    key("sandbox_allows", Narrower(|new, old| new.sandbox_allows <= old.sandbox_allows), |s| Slot::Flag(&mut s.sandbox_allows), "whether commands that stay within the sandbox run without a question"),
+    key("sandbox_writable", WithTrust, |s| Slot::Paths(&mut s.sandbox_writable), "files and folders that may be written beside the workspace and added folders"),
+    key("sandbox_hidden", Free, |s| Slot::Paths(&mut s.sandbox_hidden), "files and folders that may not even be read"),
+    key("sandbox_caches", Narrower(|new, old| new.sandbox_caches <= old.sandbox_caches), |s| Slot::Flag(&mut s.sandbox_caches), "whether the caches of package managers and compilers are writable"),
     key("shell", WithTrust, |s| Slot::Program(&mut s.shell), "the shell that runs commands, in place of `bash` or `sh`"),
     key("spool_max_bytes", Narrower(|new, old| new.spool_max_bytes <= old.spool_max_bytes), |s| Slot::Number(&mut s.spool_max_bytes, 0..=1 << 50), "how much output of one command is kept in a file"),
     key("checkpoints", WithTrust, |s| Slot::Flag(&mut s.checkpoints), "whether the old contents of changed files are kept, so that a rewind can restore them"),

@@ -32,6 +32,7 @@ mod list;
 mod loader;
 mod number;
 mod rules;
+mod sandbox;
 mod slot;
 #[cfg(test)]
 mod tests;
@@ -46,9 +47,10 @@ use std::time::Duration;
 
 use tooloop::hooks::HookRule;
 use tooloop::provider::{ReasoningEcho, WireFormat, compat};
-use tooloop::{Mode, Rule};
+use tooloop::{Mode, Reach, Rule};
 
 pub(crate) use error::{Fault, Place, Problem, SettingsError};
+pub(crate) use sandbox::Sandbox;
 pub(crate) use rules::{RuleKind, Source, SourcedRule, Trust};
 pub(crate) use widening::{Approvals, Widening};
 
@@ -94,6 +96,12 @@ pub(crate) struct Settings {
     pub(crate) hooks: Vec<HookRule>,
     pub(crate) private_hosts: Vec<String>,
     pub(crate) sandbox: Sandbox,
+    pub(crate) sandbox_network: Reach,
+    /// Whether lines that stay within the sandbox need no question.
+    pub(crate) sandbox_allows: bool,
+    pub(crate) sandbox_writable: Vec<PathBuf>,
+    pub(crate) sandbox_hidden: Vec<PathBuf>,
+    pub(crate) sandbox_caches: bool,
     pub(crate) shell: Option<PathBuf>,
     pub(crate) spool_max_bytes: u64,
     pub(crate) checkpoints: bool,
@@ -140,7 +148,12 @@ impl Default for Settings {
             json_settings: true,
             hooks: Vec::new(),
             private_hosts: Vec::new(),
-            sandbox: Sandbox::Off,
+            sandbox: Sandbox::Auto,
+            sandbox_network: Reach::Nothing,
+            sandbox_allows: true,
+            sandbox_writable: Vec::new(),
+            sandbox_hidden: Vec::new(),
+            sandbox_caches: true,
             shell: None,
             spool_max_bytes: 1 << 30,
             checkpoints: true,
@@ -151,13 +164,6 @@ impl Default for Settings {
             otlp_endpoint: None,
         }
     }
-}
-
-/// What holds a command besides the rules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sandbox {
-    /// Nothing.
-    Off,
 }
 
 /// Where settings are read from.

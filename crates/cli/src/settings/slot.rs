@@ -75,6 +75,14 @@ impl Slot<'_> {
                     .filter_map(|item| self.assign_item(item, base).err())
                     .collect();
             }
+            DeValue::Array(items) if self.takes_list() => {
+                let texts = items.iter().map(|item| match item.get_ref() {
+                    DeValue::String(text) => Ok(text.as_ref()),
+                    other => Err(self.wrong(&found(other, true))),
+                });
+                let texts: Result<Vec<_>, _> = texts.collect();
+                texts.and_then(|texts| self.put(&texts.join(","), base))
+            }
             DeValue::Boolean(value) if matches!(self, Self::Flag(_)) => {
                 self.put(if *value { "true" } else { "false" }, base)
             }
@@ -138,6 +146,10 @@ impl Slot<'_> {
             self.put(text, base)
         };
         result.err().map(wrong).into_iter().collect()
+    }
+
+    fn takes_list(&self) -> bool {
+        matches!(self, Self::Choice(place) if place.takes_list())
     }
 
     const fn is_number(&self) -> bool {

@@ -23,6 +23,7 @@ mod replay;
 mod retries;
 mod rewind;
 mod same_bytes;
+mod sandbox;
 mod session;
 mod sessions_cli;
 mod support;

@@ -87,6 +87,11 @@ const GOOD: [(&str, &str, &str, &str); 35] = [
         "[\"localhost:8080\", \"docs.local\"]",
     ),
     ("sandbox", "\"off\"", "off", "\"off\""),
+    ("sandbox_network", "[\"a.example\"]", "a.example", "\"a.example\""),
+    ("sandbox_allows", "false", "false", "false"),
+    ("sandbox_writable", "[\"/srv\"]", "/srv", "[\"/srv\"]"),
+    ("sandbox_hidden", "[\"/keys\"]", "/keys", "[\"/keys\"]"),
+    ("sandbox_caches", "false", "false", "false"),
     ("shell", "\"/bin/zsh\"", "/bin/zsh", "\"/bin/zsh\""),
     ("spool_max_bytes", "1000", "1000", "1000"),
     ("checkpoints", "false", "false", "false"),
@@ -263,9 +268,9 @@ fn wrong_values_are_named_with_place_and_what_is_allowed() {
         ),
         (
             "sandbox = \"none\"",
-            "1:11: `sandbox` must be off, not \"none\"",
+            "1:11: `sandbox` must be one of auto, workspace, read-only, required, off, not \"none\"",
         ),
-        ("sandbox = false", "1:11: `sandbox` must be off, not false"),
+        ("sandbox = false", "1:11: `sandbox` must be one of auto, workspace, read-only, required, off, not false"),
         (
             "shell = \"zsh\"",
             "1:9: `shell` must be an absolute path of a program, not \"zsh\"",
@@ -307,21 +312,28 @@ fn wrong_values_are_named_with_place_and_what_is_allowed() {
 }
 
 #[test]
-fn a_sandbox_that_is_not_there_stops_the_run_from_every_source() {
-    for word in ["workspace", "read-only", "required"] {
-        let worlds = [
-            World::new().file(USER, format!("sandbox = \"{word}\"")),
-            World::new().file(PROJECT, format!("sandbox = \"{word}\"")),
-            World::new().variable("TOOLOOP_SANDBOX", word),
-            World::new().flag("sandbox", word),
-        ];
-        for world in worlds {
-            let error = world.error();
-            let expected = format!(
-                "`sandbox` cannot be \"{word}\": this version has no sandbox yet, \
-                 set sandbox = \"off\" or leave it out"
-            );
-            assert!(error.ends_with(&expected), "{error}");
+fn words_of_the_network_are_not_taken_for_hosts() {
+    for (text, expected) in [
+        ("\"off\"", Ok("\"off\"")),
+        ("\"on\"", Ok("\"on\"")),
+        ("[]", Ok("\"off\"")),
+        ("[\"a.example\", \"*.b.example\"]", Ok("\"a.example, *.b.example\"")),
+        ("\"of\"", Err("must be off, on, or a list of hosts")),
+        ("[\"on\", \"x\"]", Err("must be off, on, or a list of hosts")),
+        ("[\"a/b.c\"]", Err("has a wrong host")),
+        ("[1]", Err("must be off, on, or a list of hosts")),
+    ] {
+        let world = World::new().file(USER, format!("sandbox_network = {text}"));
+        match expected {
+            Ok(shown) => {
+                let described = world.load().describe();
+                let found = described.iter().find(|(key, ..)| *key == "sandbox_network");
+                assert_eq!(found.unwrap().1, shown, "{text}");
+            }
+            Err(words) => {
+                let error = world.error();
+                assert!(error.contains(words), "{text}: {error}");
+            }
         }
     }
 }

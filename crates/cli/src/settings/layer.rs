@@ -4,9 +4,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use tooloop::hooks::HookRule;
 
-use super::error::{Fault, shortened};
+use super::error::{Fault, printable, shortened};
 use super::hook;
-use super::key::{self, Key};
+use super::key::{self, Folder, Key};
 use super::loader::{Layer, Loader};
 use super::slot::{Base, Wrong};
 
@@ -67,13 +67,15 @@ impl Loader<'_> {
         };
         let mut kept = items.clone();
         if layer.source.is_folder() && self.is_wider(key, &settings) {
+            if matches!(key.folder, Folder::Never) {
+                return self.beyond(layer, at, key.name, "set it");
+            }
             if key::is_beyond_folders(&settings, &self.settings) {
-                return self.beyond(layer, at, key.name);
+                return self.beyond(layer, at, key.name, "switch all questions off");
             }
             if items.is_empty() {
                 let raw = layer.text.get(value.span()).unwrap_or_default();
-                let shown = shortened(raw);
-                if !self.widens(layer, at, key.name, raw, &shown) {
+                if !self.widens(layer, at, key.name, raw, raw) {
                     let own = self.own_way(key);
                     return self.left_out(&layer.place(at), key.name, None, &own);
                 }
@@ -133,9 +135,9 @@ impl Loader<'_> {
     }
 
     /// Says that a folder cannot have this, whatever a person has approved.
-    pub(super) fn beyond(&mut self, layer: Layer<'_>, at: usize, key: &str) {
-        self.warnings.push(super::error::printable(&format!(
-            "{}: `{key}` is not applied: no folder's file can switch all questions off",
+    fn beyond(&mut self, layer: Layer<'_>, at: usize, key: &str, what: &str) {
+        self.warnings.push(printable(&format!(
+            "{}: `{key}` is not applied: no folder's file can {what}",
             layer.place(at)
         )));
     }

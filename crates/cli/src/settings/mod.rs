@@ -16,7 +16,7 @@
 //!     flags: vec![("model", "small".to_owned())],
 //!     ..Sources::new(folder, std::env::vars_os().collect())
 //! };
-//! let loaded = load(&sources)?;
+//! let loaded = load(&sources, &Files::default())?;
 //! assert_eq!(loaded.settings.model.as_deref(), Some("small"));
 //! ```
 
@@ -288,39 +288,41 @@ impl Loaded {
     }
 }
 
+/// Files as they were when they were first read, so that whatever is decided about them is decided
+/// about what is then applied.
+#[derive(Debug, Default)]
+pub(crate) struct Files(RefCell<HashMap<PathBuf, Contents>>);
+
+type Contents = Result<Vec<u8>, (io::ErrorKind, String)>;
+
+impl Files {
+    fn read(&self, path: &Path, demand: Demand, read: file::Read<'_>) -> io::Result<Vec<u8>> {
+        let mut files = self.0.borrow_mut();
+        let found = files.entry(path.to_owned()).or_insert_with(|| {
+            read(path, demand).map_err(|error| (error.kind(), error.to_string()))
+        });
+        found
+            .clone()
+            .map_err(|(kind, words)| io::Error::new(kind, words))
+    }
+}
+
 /// Reads all sources.
 ///
 /// # Errors
 /// All that is wrong in any of them.
-pub(crate) fn load(sources: &Sources) -> Result<Loaded, SettingsError> {
-    load_with(sources, &file::read)
+pub(crate) fn load(sources: &Sources, files: &Files) -> Result<Loaded, SettingsError> {
+    load_with(sources, &|path, demand| {
+        files.read(path, demand, &file::read)
+    })
 }
 
 fn load_with(sources: &Sources, read: file::Read<'_>) -> Result<Loaded, SettingsError> {
-    // All passes see the same files, whatever happens to them meanwhile.
-    let seen = RefCell::new(HashMap::new());
-    let read = |path: &Path, demand: Demand| remembered(&seen, path, demand, read);
-    let own = Loader::new(sources, &read, false).all();
-    // Whether the JSON settings are read is a setting too.
-    match own {
+    // Whether the JSON settings are read is a setting too. Both passes see the same files.
+    let files = Files::default();
+    let read = |path: &Path, demand: Demand| files.read(path, demand, read);
+    match Loader::new(sources, &read, false).all() {
         Ok(loaded) if !loaded.settings.json_settings => Ok(loaded),
         Ok(_) | Err(_) => Loader::new(sources, &read, true).all(),
     }
-}
-
-type Seen = RefCell<HashMap<PathBuf, Result<Vec<u8>, (io::ErrorKind, String)>>>;
-
-fn remembered(
-    seen: &Seen,
-    path: &Path,
-    demand: Demand,
-    read: file::Read<'_>,
-) -> io::Result<Vec<u8>> {
-    let mut seen = seen.borrow_mut();
-    let found = seen.entry(path.to_owned()).or_insert_with(|| {
-        read(path, demand).map_err(|error| (error.kind(), error.to_string()))
-    });
-    found
-        .clone()
-        .map_err(|(kind, words)| io::Error::new(kind, words))
 }

@@ -116,13 +116,20 @@ impl Foreign {
     }
 
     fn entry(&mut self, name: &str, entry: &Object<'_>) -> Option<(String, Duration)> {
-        let mut kind = None;
+        let kind = entry.get_string("type").map(|kind| kind.value.to_string());
+        if let Some(kind) = kind.filter(|kind| kind != "command") {
+            let words = format!(
+                "`hooks.{name}` is not applied: hooks of type {:?} are not run here, only commands",
+                shortened(&kind)
+            );
+            self.doubt(entry.start(), words);
+            return None;
+        }
         let mut command = None;
         let mut timeout = DEFAULT_TIMEOUT;
         for property in &entry.properties {
             let (key, at, value) = parts(property);
             match (key, value) {
-                ("type", Value::StringLit(text)) => kind = Some(text.value.to_string()),
                 ("command", Value::StringLit(text)) if !text.value.trim().is_empty() => {
                     command = Some(text.value.to_string());
                 }
@@ -143,22 +150,11 @@ impl Foreign {
                 (other, _) => self.unknown_key(name, other, at, &["type", "command", "timeout"]),
             }
         }
-        match (kind.as_deref(), command) {
-            (Some("command") | None, Some(command)) => Some((command, timeout)),
-            (Some("command") | None, None) => {
-                let words = format!("`hooks.{name}` is not applied: it has no `command`");
-                self.doubt(entry.start(), words);
-                None
-            }
-            (Some(kind), _) => {
-                let words = format!(
-                    "`hooks.{name}` is not applied: hooks of type {:?} are not run here, only commands",
-                    shortened(kind)
-                );
-                self.doubt(entry.start(), words);
-                None
-            }
+        if command.is_none() {
+            let words = format!("`hooks.{name}` is not applied: it has no `command`");
+            self.doubt(entry.start(), words);
         }
+        Some((command?, timeout))
     }
 
     fn unknown_key(&mut self, name: &str, key: &str, at: usize, keys: &[&str]) {

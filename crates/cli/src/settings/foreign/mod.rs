@@ -8,8 +8,6 @@
 
 mod hooks;
 mod rule;
-#[cfg(test)]
-mod tests;
 
 use std::path::{Path, PathBuf};
 
@@ -210,7 +208,7 @@ impl Foreign {
             RuleKind::Ask => ("permissions.ask", false),
             RuleKind::Allow => ("permissions.allow", true),
         };
-        let mut wrong = |foreign: &mut Self, at, what: String| {
+        let wrong = |foreign: &mut Self, at, what: String| {
             if may_drop {
                 foreign.doubt(at, format!("`{key}` {what}; it is not applied"));
             } else {

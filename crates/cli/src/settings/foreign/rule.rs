@@ -1,8 +1,9 @@
 //! Rules as the widespread files spell them, in the words of our policy.
 
 use std::path::Path;
+use std::str::FromStr;
 
-use tooloop::{Rule, RuleError};
+use tooloop::Rule;
 
 use super::{Ground, RuleKind};
 
@@ -28,7 +29,7 @@ pub(super) fn translate(
     written: &str,
     kind: RuleKind,
     ground: Ground<'_>,
-) -> Result<Vec<Rule>, RuleError> {
+) -> Result<Vec<Rule>, <Rule as FromStr>::Err> {
     let rule: Rule = written.parse()?;
     let Some(specifier) = rule.specifier().map(str::trim) else {
         return Ok(vec![rule]);

@@ -40,7 +40,7 @@ use crate::setup::Setup;
 use crate::signals::Signals;
 
 fn main() -> ExitCode {
-    // This program is also what sets a sandbox up, started once more for each command.
+    // Where this process was started to shut a command in, that is all it does.
     tooloop::exec::sandbox_main();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -132,6 +132,7 @@ impl Wall {
         };
         let gaps = sandbox.gaps(&profile);
         let mut confinement = ToolConfinement::new(sandbox.clone(), profile);
+        confinement.obeyed = boundary.obeyed.clone();
         confinement.policy.network = settings.sandbox_network.clone();
         confinement.proxy = SandboxProxySettings {
             private_hosts: settings.private_hosts.clone(),

@@ -146,6 +146,7 @@ mod tests {
             boundary: Boundary {
                 writable: vec!["/w".into()],
                 protected: vec!["/w/.git/hooks".into()],
+                obeyed: Vec::new(),
                 hidden: vec!["/h/keys".into()],
                 temp: "/t".into(),
             },

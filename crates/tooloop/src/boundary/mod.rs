@@ -88,6 +88,8 @@ pub struct Boundary {
     pub writable: Vec<PathBuf>,
     /// What below it may not, with all below that. Some of it may not be there.
     pub protected: Vec<PathBuf>,
+    /// What is never written either where more becomes writable: it holds what is protected.
+    pub obeyed: Vec<PathBuf>,
     /// What may not even be read.
     pub hidden: Vec<PathBuf>,
     /// The private temporary folder, which is writable.
@@ -131,6 +133,7 @@ impl Boundary {
         }
         protected.extend(settings.own.iter().map(|path| real(path)));
         boundary.writable = without_needless(boundary.writable);
+        boundary.obeyed = without_needless(protected.clone());
         // What is not below anything writable needs no protection.
         protected.retain(|path| boundary.is_below_writable(path));
         boundary.protected = without_needless(protected);

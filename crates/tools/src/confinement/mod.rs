@@ -47,6 +47,8 @@ pub struct ToolConfinement {
     pub profile: Arc<SandboxProfile>,
     /// The same as the policy knows it.
     pub policy: Confinement,
+    /// What is never written either where a call is given more to write.
+    pub obeyed: Vec<PathBuf>,
     /// How the proxy is set up that lets a call reach some hosts. Its hosts are added to.
     pub proxy: SandboxProxySettings,
 }
@@ -75,6 +77,7 @@ impl ToolConfinement {
                 network,
             },
             sandbox,
+            obeyed: profile.read_only.clone(),
             profile: Arc::new(profile),
             proxy: SandboxProxySettings {
                 port,
@@ -115,7 +118,12 @@ impl ToolConfinement {
         };
         for grant in grants {
             match grant {
-                Grant::Write(path) => profile.writable.push(place(&path)),
+                Grant::Write(path) => {
+                    let path = place(&path);
+                    let obeyed = self.obeyed.iter().filter(|obeyed| obeyed.starts_with(&path));
+                    profile.read_only.extend(obeyed.cloned());
+                    profile.writable.push(path);
+                }
                 Grant::Network => everything = true,
                 Grant::Host(host) => hosts.push(host),
                 // Without a wall there is nothing to be widened.

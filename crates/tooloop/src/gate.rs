@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tooloop_kernel::{Gate, Judgement, Verdict};
 use tooloop_model::{JsonObject, ToolInput, ToolUse};
-use tooloop_policy::{Access, AccessEffect, Decision, Grant, Policy, Rule, Touch};
+use tooloop_policy::{Access, AccessEffect, AskCause, Decision, Grant, Policy, Rule, Touch};
 use tooloop_tool::{Registry, Withheld};
 
 use crate::{Border, border, paths};
@@ -131,6 +131,14 @@ impl RegistryGate {
         read(&self.policy, |policy| {
             policy.allow_always_rules(&tool_use.name, &access)
         })
+    }
+
+    /// What kind of reason there is to ask about this call.
+    pub(crate) fn cause(&self, tool_use: &ToolUse) -> Option<AskCause> {
+        match self.judge(tool_use).verdict {
+            Verdict::Ask { cause, .. } => Some(cause),
+            Verdict::Allow | Verdict::Deny { .. } | Verdict::Invalid { .. } => None,
+        }
     }
 
     /// Adds rules that allow; gives their words back.

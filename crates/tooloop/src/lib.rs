@@ -65,14 +65,17 @@ pub use tooloop_session as journal;
 pub use tooloop_tools as tools;
 
 pub use agent::{Agent, AgentBuilder};
-pub use approval::{Allowance, Approval, Approver, Question, Reply};
+pub use approval::{
+    Allowance, Approval, Approver, Destination, PermissionAnswer, PermissionChange,
+    PermissionUpdate, Question, Reply, ToolApprover,
+};
 pub use border::Border;
 pub use checkpoints::FilesRewound;
 pub use error::{BuildError, SessionError};
 pub use event::{Event, Events};
 pub use output_schema::{OutputSchema, SchemaError};
 pub use prompt::{bash_only_system_prompt, default_system_prompt};
-pub use report::{Denial, TurnReport};
+pub use report::{Denial, DeniedBy, TurnReport};
 pub use results::ResultBudget;
 pub use rewind::{PastTurn, Rewind, Rewound, What, fork_journal, past_turns};
 pub use session::Session;
@@ -89,7 +92,8 @@ pub use tooloop_model::{
     ToolInput, ToolResult, ToolUse, ToolUseId, Usage,
 };
 pub use tooloop_policy::{
-    Access, AccessEffect, Confinement, Decision, Grant, Mode, Policy, Reach, Rule, Touch,
+    Access, AccessEffect, AskCause, Confinement, Decision, ExplainedPart, Explanation, Grant,
+    MetRule, Mode, PartEffect, PartKind, PartVerdict, Policy, Reach, Rule, RuleList, Touch,
 };
 pub use tooloop_tool::{
     Background, DynTool, Progress, Registry, RegistryError, SandboxRefusal, Scope, Tool, ToolContext, ToolError,

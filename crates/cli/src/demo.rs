@@ -24,6 +24,7 @@ use crate::exit::{self, Failure, Status};
 use crate::print::{self, Print, Prompts};
 use crate::setup::{self, Setup};
 use crate::signals::Signals;
+use crate::wall::SandboxReport;
 use crate::telemetry;
 use crate::text::clean;
 
@@ -178,6 +179,7 @@ async fn play(play: Play<'_>) -> Result<Status, Failure> {
             model: play.model,
             tools: agent.tool_names(),
             permission_mode: play.mode.to_string(),
+            sandbox: SandboxReport::off().record(),
             resumed: false,
             warnings: Vec::new(),
             limits: tooloop::Limits::default(),

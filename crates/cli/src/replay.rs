@@ -19,7 +19,7 @@ use crate::records::{Init, Records};
 use crate::settings::Settings;
 use crate::setup::{self, Asked, Open, Setup};
 use crate::signals::Signals;
-use crate::wall::Attempt;
+use crate::wall::{Attempt, SandboxReport};
 use crate::{secrets, sessions, text};
 
 /// What a run is to be recorded on: a new file, without the keys that this process knows.
@@ -166,6 +166,7 @@ impl Teller {
                 model: "recording",
                 tools: Vec::new(),
                 permission_mode: "recorded".into(),
+                sandbox: SandboxReport::off().record(),
                 resumed: !recording.past.is_empty(),
             });
             teller.line(&init.to_string());

@@ -328,10 +328,14 @@ pub(crate) fn assemble(
         &model,
         caps,
         system_prompt(args, &settings.tools, workspace)?,
-        workspace,
+        policy(&settings, workspace, &wall),
     )
     .workspace(workspace)
     .secrets(secrets::redactor(&settings));
+    let agent = match &wall.border {
+        Some(border) => agent.border(border.clone()),
+        None => agent,
+    };
     let ops: Arc<dyn Ops> = Arc::new(LocalOps::new(processes.clone()));
     let rules = secrets::rules(&settings);
     let materials = Materials {

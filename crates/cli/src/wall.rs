@@ -167,13 +167,8 @@ impl Wall {
     fn none(missing: Option<String>) -> Self {
         Self {
             report: SandboxReport {
-                profile: "off",
-                mechanism: None,
-                landlock_abi: 0,
-                network: Reach::Everything,
-                writable: Vec::new(),
-                gaps: Vec::new(),
                 missing,
+                ..SandboxReport::off()
             },
             confinement: None,
             border: None,
@@ -235,6 +230,19 @@ pub(crate) struct SandboxReport {
 }
 
 impl SandboxReport {
+    /// There is none.
+    pub(crate) const fn off() -> Self {
+        Self {
+            profile: "off",
+            mechanism: None,
+            landlock_abi: 0,
+            network: Reach::Everything,
+            writable: Vec::new(),
+            gaps: Vec::new(),
+            missing: None,
+        }
+    }
+
     fn network(&self) -> String {
         match &self.network {
             Reach::Nothing => "off".into(),

@@ -27,6 +27,7 @@ use crate::args::{Cli, PermissionsCommand, RuleArgs, RunArgs};
 use crate::exit::{Failure, Status};
 use crate::print::complain;
 use crate::setup::{self, Asked, Open, Setup};
+use crate::wall::{Attempt, Tried};
 
 /// Runs one of the commands.
 pub(crate) async fn run(command: PermissionsCommand) -> Result<Status, Failure> {
@@ -37,7 +38,7 @@ pub(crate) async fn run(command: PermissionsCommand) -> Result<Status, Failure> 
             json,
             rules,
         } => {
-            let bench = Bench::new(&rules)?;
+            let bench = Bench::new(&rules).await?;
             let tool_use = tool_use(&tool, &call).map_err(Failure::usage)?;
             let policy = bench.agent.policy();
             let access = bench.agent.access(&tool_use).map_err(Failure::usage)?;
@@ -51,7 +52,7 @@ pub(crate) async fn run(command: PermissionsCommand) -> Result<Status, Failure> 
             bench.tell(&text, status(&decision)).await
         }
         PermissionsCommand::List { json, rules } => {
-            let bench = Bench::new(&rules)?;
+            let bench = Bench::new(&rules).await?;
             let policy = bench.agent.policy();
             let list = List::new(&policy, &bench.sources, None);
             let text = if json {
@@ -81,7 +82,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(rules: &RuleArgs) -> Result<Self, Failure> {
+    async fn new(rules: &RuleArgs) -> Result<Self, Failure> {
         let workspace = setup::workspace(rules.directory.as_deref())?;
         let args = run_args(rules)?;
         let loaded = setup::load_settings(&args, &workspace)?;
@@ -91,13 +92,17 @@ impl Bench {
             fallback: None,
         };
         let open = Open::New(SessionId::generate());
+        // What is decided depends on whether there is a wall; whether there must be one does not
+        // matter here.
+        let tried = Attempt::begin(&loaded.settings).end(&loaded.settings).await;
+        let tried = tried.unwrap_or_else(|failure| Tried::Missing(failure.message));
         let Setup {
             agent,
             processes,
             warnings,
             rule_sources,
             ..
-        } = setup::assemble(&args, &workspace, loaded, open, asked)?;
+        } = setup::assemble(&args, &workspace, loaded, open, asked, tried)?;
         warnings.iter().for_each(|warning| complain(warning));
         let agent = agent.build();
         Ok(Self {

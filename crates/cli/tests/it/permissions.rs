@@ -1,7 +1,8 @@
 //! What is allowed: shell lines through the real binary, and what it says about them.
 
 use serde_json::Value;
-use tooloop_testkit::{Finished, ModelServer, Scratch};
+use tooloop_testkit::run::Finished;
+use tooloop_testkit::{ModelServer, Scratch};
 
 use crate::support::{Api, asking, bare, both, end, finish};
 

@@ -61,6 +61,7 @@ impl ToolApprover {
             progress: Progress::none(),
             background: Background::default(),
             withheld: Withheld::nothing(),
+            grants: Vec::new(),
         };
         let run = AssertUnwindSafe(self.tool.run(&input, &context)).catch_unwind();
         let output = run.await.map_err(|_| "it failed inside".to_owned())?;

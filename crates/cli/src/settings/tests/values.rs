@@ -4,7 +4,7 @@ use super::*;
 use crate::settings::key::{find, nearest};
 
 /// A key, a good value in TOML, the same for a variable, and how it is shown.
-const GOOD: [(&str, &str, &str, &str); 40] = [
+const GOOD: [(&str, &str, &str, &str); 45] = [
     ("model", "\"m-1\"", "m-1", "\"m-1\""),
     ("fallback_model", "'other'", "other", "\"other\""),
     (
@@ -338,7 +338,7 @@ fn words_of_the_network_are_not_taken_for_hosts() {
         let world = World::new().file(USER, format!("sandbox_network = {text}"));
         match expected {
             Ok(shown) => {
-                let described = world.load().describe();
+                let described = world.load().unwrap().describe();
                 let found = described.iter().find(|(key, ..)| *key == "sandbox_network");
                 assert_eq!(found.unwrap().1, shown, "{text}");
             }

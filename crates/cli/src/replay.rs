@@ -19,6 +19,7 @@ use crate::records::{Init, Records};
 use crate::settings::Settings;
 use crate::setup::{self, Asked, Open, Setup};
 use crate::signals::Signals;
+use crate::wall::{Attempt, SandboxReport};
 use crate::{secrets, sessions, text};
 
 /// What a run is to be recorded on: a new file, without the keys that this process knows.
@@ -93,6 +94,9 @@ async fn live(
 ) -> Result<Replayed, Failure> {
     let run = run_args(args)?;
     let loaded = setup::load_settings(&run, workspace)?;
+    let tried = Attempt::begin(&loaded.settings)
+        .end(&loaded.settings)
+        .await?;
     let open = Open::New(SessionId::generate());
     // Never asked.
     let asked = Asked {
@@ -104,8 +108,12 @@ async fn live(
         agent,
         processes,
         warnings,
+        sandbox,
+        // Held until all has ended.
+        temp: _temp,
         ..
-    } = setup::assemble(&run, workspace, loaded, open, asked)?;
+    } = setup::assemble(&run, workspace, loaded, open, asked, tried)?;
+    complain(&sandbox.line());
     warnings.iter().for_each(|warning| complain(warning));
     let agent = agent
         .build()
@@ -160,6 +168,7 @@ impl Teller {
                 model: "recording",
                 tools: Vec::new(),
                 permission_mode: "recorded".into(),
+                sandbox: SandboxReport::off().record(),
                 resumed: !recording.past.is_empty(),
             });
             teller.line(&init.to_string());
@@ -219,7 +228,7 @@ impl Teller {
         errors.extend(replayed.difference.as_ref().map(ToString::to_string));
         errors.extend(replayed.tools.iter().map(headline));
         let mut result = match &replayed.report {
-            Some(report) => self.records.result(report, status),
+            Some(report) => self.records.result(report, status, None),
             None => self.records.failure(status, ""),
         };
         let done = status == Status::Done;

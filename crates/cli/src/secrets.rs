@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use tooloop::exec::{Environment, EnvironmentRules};
 use tooloop::provider::{KEY_VARIABLES, Redactor};
 
-use crate::settings::{self, Settings, Sources};
+use crate::settings::{self, Files, Settings, Sources};
 use crate::telemetry;
 
 /// What commands may see of this process's environment.
@@ -40,7 +40,8 @@ pub(crate) fn for_results(settings: &Settings) -> Redactor {
 /// For what is told of sessions without running one. Settings that cannot be read name nothing.
 pub(crate) fn for_exports() -> Redactor {
     let folder = std::env::current_dir().unwrap_or_default();
-    let loaded = settings::load(&Sources::new(folder, std::env::vars_os().collect()));
+    let sources = Sources::new(folder, std::env::vars_os().collect());
+    let loaded = settings::load(&sources, &Files::default());
     for_records(&loaded.map(|loaded| loaded.settings).unwrap_or_default())
 }
 

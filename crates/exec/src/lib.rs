@@ -32,6 +32,7 @@ compile_error!("processes can only be kept on Linux so far");
 
 mod command;
 mod environment;
+mod exit;
 mod keeper;
 mod outcome;
 mod output;

@@ -251,7 +251,7 @@ fn judge(gate: &dyn Gate, tool_use: &ToolUse, cut: bool) -> Result<bool, Move> {
     let judgement = gate.judge(tool_use);
     match judgement.verdict {
         Verdict::Allow => Ok(judgement.effect == AccessEffect::ReadOnly),
-        Verdict::Ask { reason } => Err(Move::Ask { reason }),
+        Verdict::Ask { reason, .. } => Err(Move::Ask { reason }),
         Verdict::Deny { reason } => Err(Move::Deny { reason }),
         Verdict::Invalid { message } => Err(Move::Reject { message }),
     }

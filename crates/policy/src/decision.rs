@@ -9,12 +9,25 @@ pub enum Decision {
     Ask {
         /// Why, in words that name the part in question.
         reason: String,
+        /// What kind of reason it is.
+        cause: AskCause,
     },
     /// It may not run.
     Deny {
         /// Why, in words that name the part in question.
         reason: String,
     },
+}
+
+/// What kind of reason there is to ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AskCause {
+    /// A rule asks, or one that denies may speak of the call.
+    Rule,
+    /// No rule covers the call.
+    Uncovered,
+    /// The call goes beyond the sandbox.
+    Beyond,
 }
 
 impl Decision {
@@ -41,7 +54,7 @@ impl Decision {
     pub fn reason(&self) -> Option<&str> {
         match self {
             Self::Allow => None,
-            Self::Ask { reason } | Self::Deny { reason } => Some(reason),
+            Self::Ask { reason, .. } | Self::Deny { reason } => Some(reason),
         }
     }
 }

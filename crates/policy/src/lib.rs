@@ -30,18 +30,31 @@
 )]
 
 mod access;
+mod beyond;
 mod call;
 mod command_rule;
+mod confinement;
 mod decision;
+mod explain;
+mod explanation;
+mod grant;
+mod host;
 mod mode;
 mod path_rule;
 mod pattern;
 mod policy;
+mod protected;
 mod rule;
 pub mod shell;
 
 pub use access::{Access, AccessEffect, Touch};
-pub use decision::Decision;
+pub use beyond::beyond;
+pub use confinement::{Confinement, Reach};
+pub use decision::{AskCause, Decision};
+pub use explanation::{
+    ExplainedPart, Explanation, MetRule, PartEffect, PartKind, PartVerdict, RuleList,
+};
+pub use grant::{Grant, GrantError};
 pub use mode::{Mode, ModeError};
 pub use policy::{Policy, Withholding};
 pub use rule::{Rule, RuleError};

@@ -20,7 +20,7 @@ use crate::driver::{self, Keep, Parts};
 use crate::output_schema::{AnswerTool, OutputSchema};
 use crate::paths;
 use crate::replay::RecordingStore;
-use crate::{Approval, BuildError, ResultBudget, Session, SessionError, StopHook};
+use crate::{Approval, Border, BuildError, ResultBudget, Session, SessionError, StopHook};
 
 /// An immutable recipe: provider, model, system prompt, tools, policy. Cheap to clone; any number
 /// of sessions may be made of it.
@@ -40,6 +40,7 @@ struct Recipe {
     catalog: Option<Catalog>,
     checkpoints: bool,
     folders: Vec<PathBuf>,
+    border: Option<Arc<Border>>,
     recording: Option<Cassette>,
     /// Whether a session is, or was, on the cassette.
     recorded: AtomicBool,
@@ -62,6 +63,7 @@ pub struct AgentBuilder {
     secrets: Redactor,
     workspace: Option<PathBuf>,
     folders: Vec<PathBuf>,
+    border: Option<Arc<Border>>,
     journal: Option<PathBuf>,
     checkpoints: bool,
     recording: Option<Cassette>,
@@ -147,6 +149,14 @@ impl AgentBuilder {
     /// Adds a folder beside the workspace in which files may be touched.
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folders.push(folder.into());
+        self
+    }
+
+    /// The border that no call crosses by its paths, and what commands may do in their sandbox. The
+    /// tools that run commands are told of the sandbox themselves:
+    /// [`tooloop_tools::ToolConfinement`].
+    pub fn border(mut self, border: Border) -> Self {
+        self.border = Some(Arc::new(border));
         self
     }
 
@@ -326,6 +336,7 @@ impl AgentBuilder {
             catalog,
             checkpoints: self.checkpoints,
             folders,
+            border: self.border,
             recording: self.recording,
             recorded: AtomicBool::new(false),
             chance: self.chance.unwrap_or(driver::chance),
@@ -555,6 +566,7 @@ impl Agent {
             policy: Arc::new(RwLock::new(policy)),
             approval: recipe.approval.clone(),
             workspace: recipe.workspace.clone(),
+            border: recipe.border.clone(),
             store,
             transcript: past.transcript,
             warnings: past.warnings,

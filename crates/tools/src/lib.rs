@@ -3,6 +3,7 @@
 #![warn(missing_docs)]
 
 mod bash;
+mod confinement;
 mod ending;
 mod files;
 mod jobs;
@@ -15,6 +16,7 @@ mod todo;
 mod web;
 
 pub use bash::{Bash, BashInput, BashSettings};
+pub use confinement::{TempView, ToolConfinement, ViewedOps, Wall, WantedGrant};
 pub use files::{
     ApplyPatch, ApplyPatchInput, Edit, EditInput, FileKind, FolderEntry, Listing, OpenFile, Read,
     ReadInput, ReadSeek, Write, WriteAs, WriteInput,

@@ -6,10 +6,27 @@
 //! inside of its namespaces; else Landlock and seccomp stand alone, and [`Enforced::gaps`] says what
 //! stays open.
 
+mod bubblewrap;
+mod confine;
 mod enforced;
+mod filter;
+mod forward;
+mod helper;
+mod init;
+mod places;
+mod privileges;
+mod probe;
+mod rules;
+mod task;
+mod users;
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+use self::bubblewrap::Bubblewrap;
+pub(crate) use self::confine::{Confinement, Shut};
+pub(crate) use self::places::Places;
 
 pub use enforced::{Enforced, Gap, Mechanism, MissingFeature, SandboxUnavailable};
 
@@ -79,21 +96,20 @@ pub struct Sandbox {
 #[derive(Debug)]
 struct Inner {
     enforced: Enforced,
+    /// The program of the helper, as it was when the sandbox was tried.
+    helper: OwnedFd,
+    bubblewrap: Option<Bubblewrap>,
 }
 
 impl Sandbox {
-    /// Finds the strongest sandbox that works here, by real attempts. Takes some milliseconds, or a
-    /// few seconds at most where something hangs.
+    /// Finds the strongest sandbox that works here, by real attempts. Blocks for some
+    /// milliseconds, or for a few seconds at most where something hangs.
     ///
     /// # Errors
     /// None works: says for each what is missing.
     pub fn probe(options: &SandboxOptions) -> Result<Self, SandboxUnavailable> {
-        Err(SandboxUnavailable {
-            missing: vec![MissingFeature {
-                feature: "sandbox".to_owned(),
-                reason: format!("not built yet ({options:?})"),
-            }],
-        })
+        let inner = Arc::new(probe::find(options)?);
+        Ok(Self { inner })
     }
 
     /// What it enforces.
@@ -102,10 +118,30 @@ impl Sandbox {
         &self.inner.enforced
     }
 
-    /// What stays open with a profile: the gaps that every profile has, and those of its paths.
+    /// What stays open with a profile.
     #[must_use]
-    pub fn gaps(&self, _profile: &SandboxProfile) -> Vec<Gap> {
-        self.inner.enforced.gaps.clone()
+    pub fn gaps(&self, profile: &SandboxProfile) -> Vec<Gap> {
+        let places = Places::of(profile).unwrap_or_default();
+        let is_there = |gap: &Gap| match gap {
+            Gap::Protected => !places.read_only.is_empty(),
+            Gap::NewProtected => places.has_missing,
+            Gap::HiddenInside => places.has_hidden_inside(),
+            Gap::HiddenNames => !places.hidden.is_empty(),
+            Gap::ProxyPort => matches!(profile.network, SandboxNetwork::Proxy { .. }),
+            Gap::AbstractSockets => {
+                !self.inner.enforced.network_namespace || profile.network == SandboxNetwork::On
+            }
+            Gap::Attributes
+            | Gap::Truncate
+            | Gap::Devices
+            | Gap::ProcessesSeen
+            | Gap::Signals
+            | Gap::Survivors
+            | Gap::SharedTemp
+            | Gap::UnixSockets => true,
+        };
+        let gaps = self.inner.enforced.gaps.iter().copied();
+        gaps.filter(is_there).collect()
     }
 }
 
@@ -122,4 +158,6 @@ pub struct Confined {
 ///
 /// To be called first thing in `main` by every program that runs commands in a sandbox, before any
 /// thread is started.
-pub fn sandbox_main() {}
+pub fn sandbox_main() {
+    helper::main();
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tooloop_kernel::{Gate, Judgement, Verdict};
 use tooloop_model::{Content, HistoryMessage, Message, ToolUse, ToolUseId};
-use tooloop_policy::AccessEffect;
+use tooloop_policy::{AccessEffect, AskCause};
 
 /// Judges a tool use by the beginning of its name: `read`, `bash`, `write` (which may be done
 /// twice) and `note` (which changes the session alone) are allowed, `ask` and `peek` (read-only) are asked about, `deny` is refused, anything else does not exist.
@@ -20,7 +20,10 @@ impl Gate for ByName {
             Verdict::Allow
         } else if begins("ask") || begins("peek") {
             let reason = format!("{name} is not allowed yet");
-            Verdict::Ask { reason }
+            Verdict::Ask {
+                reason,
+                cause: AskCause::Uncovered,
+            }
         } else if begins("deny") {
             let reason = format!("{name} is forbidden");
             Verdict::Deny { reason }

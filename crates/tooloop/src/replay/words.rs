@@ -145,6 +145,7 @@ mod tests {
                 "ask" => Judgement {
                     verdict: Verdict::Ask {
                         reason: String::new(),
+                        cause: tooloop_policy::AskCause::Uncovered,
                     },
                     ..Judgement::allow_effectful()
                 },
@@ -271,6 +272,7 @@ mod tests {
             reply(&mut kernel, call, &["ask"]);
             let answer = Answer::Deny {
                 reason: "no".into(),
+                stops: false,
             };
             kernel.step(Input::Answered { ask: call, answer });
         }

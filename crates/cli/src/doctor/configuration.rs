@@ -4,16 +4,38 @@ use std::path::Path;
 
 use serde_json::json;
 use tooloop::exec::Environment;
-use tooloop::provider::{KEY_VARIABLES, ResolveError, Resolved, Secret, Wanted, resolve};
+use tooloop::provider::{KEY_VARIABLES, ResolveError, Resolved, Secret, Wanted, compat, resolve};
 
 use super::report::Check;
 use crate::secrets;
-use crate::settings::{self, Loaded, Settings, SettingsError, Sources};
+use crate::settings::{self, Files, Loaded, Sandbox, Settings, SettingsError, Sources, Trust};
 use crate::setup::environment;
 
 /// Reads all sources.
 pub(super) fn load(sources: &Sources) -> Result<Loaded, SettingsError> {
-    settings::load(sources)
+    settings::load(sources, &Files::default())
+}
+
+/// Whether no run begins without a sandbox.
+pub(super) const fn needs_sandbox(settings: &Settings) -> bool {
+    match settings.sandbox {
+        Sandbox::Auto | Sandbox::Off => false,
+        Sandbox::Workspace | Sandbox::ReadOnly | Sandbox::Required => true,
+    }
+}
+
+/// What is set about the sandbox.
+pub(super) fn sandbox(loaded: &Loaded) -> Check {
+    let described = loaded.describe();
+    let told = described.into_iter().find(|(key, ..)| *key == "sandbox");
+    let (value, origin) =
+        told.map_or_else(Default::default, |(_, value, origin, _)| (value, origin));
+    let text = format!("the setting is {value} ({origin})");
+    if loaded.settings.sandbox == Sandbox::Off {
+        let advice = "what is allowed runs as you: the setting auto puts a wall round it";
+        return Check::warning("setting", text, advice);
+    }
+    Check::ok("setting", text)
 }
 
 /// What is told of the sources.
@@ -29,11 +51,7 @@ pub(super) fn checks(sources: &Sources, loaded: &Result<Loaded, SettingsError>) 
                     "see docs/settings.md, or `tooloop config`",
                 )
             }));
-            let described = loaded.describe();
-            let sandbox = described.iter().find(|(key, ..)| *key == "sandbox");
-            if let Some((_, value, origin, _)) = sandbox {
-                checks.push(Check::ok("sandbox", format!("set to {value} ({origin})")));
-            }
+            checks.push(trust(loaded.trust));
         }
         Err(error) => checks.extend(error.problems.iter().map(|problem| {
             let advice = "mend it: with it no run begins";
@@ -41,6 +59,19 @@ pub(super) fn checks(sources: &Sources, loaded: &Result<Loaded, SettingsError>) 
         })),
     }
     checks
+}
+
+/// Whether the person has said yes to what came with the folder.
+fn trust(trust: Trust) -> Check {
+    match trust {
+        Trust::Trusted => Check::ok("trust", "this folder is trusted with what its files want"),
+        Trust::NotNeeded => Check::ok("trust", "not needed: the folder's files widen nothing"),
+        Trust::Untrusted => Check::warning(
+            "trust",
+            "this folder is not trusted: what its files would widen is not applied",
+            "to see it, and to trust it: tooloop trust",
+        ),
+    }
 }
 
 /// The files, the weakest first.
@@ -56,15 +87,20 @@ fn files(sources: &Sources) -> Vec<Check> {
         let details = json!({"path": path.display().to_string(), "exists": path.exists()});
         checks.push(Check::ok("source", text).with(details));
     };
-    if let Some(user) = &sources.user {
-        tell("user", user);
-    }
+    let mut all = Vec::new();
+    all.extend(sources.json_user.clone().map(|path| ("user", path)));
+    all.extend(sources.user.clone().map(|path| ("user", path)));
     if let Some(project) = &sources.project {
-        tell("project", &project.join(".tooloop/config.toml"));
-        tell("local", &project.join(".tooloop/local.toml"));
+        all.push(("project", project.join(compat::PROJECT_SETTINGS)));
+        all.push(("project", project.join(".tooloop/config.toml")));
+        all.push(("local", project.join(compat::LOCAL_SETTINGS)));
+        all.push(("local", project.join(".tooloop/local.toml")));
     }
-    if let Some(explicit) = &sources.explicit {
-        tell("--settings", explicit);
+    all.extend(sources.explicit.clone().map(|path| ("--settings", path)));
+    all.extend(sources.json_managed.clone().map(|path| ("managed", path)));
+    all.extend(sources.managed.clone().map(|path| ("managed", path)));
+    for (whose, path) in &all {
+        tell(whose, path);
     }
     if sources.user.is_none() {
         checks.push(Check::warning(
@@ -190,6 +226,8 @@ mod tests {
         std::fs::write(&file, "modle = \"x\"\nmax_parallel_tools = \"many\"\n").unwrap();
         let sources = Sources {
             user: None,
+            managed: None,
+            json_managed: None,
             ..Sources::new(folder.path().to_owned(), Vec::new())
         };
         let loaded = load(&sources);

@@ -19,8 +19,9 @@ use std::time::Duration;
 use crate::args::DoctorArgs;
 use crate::exit::{Failure, Status};
 use crate::sessions;
-use crate::settings::{Settings, Sources};
+use crate::settings::{Loaded, Settings, Sources};
 use crate::setup;
+use crate::trust;
 use report::{Check, Group, Report};
 
 /// How long a group may take.
@@ -69,10 +70,10 @@ async fn examine(args: &DoctorArgs) -> Report {
     let mut groups = Vec::new();
     let mut add = |name, checks| groups.push(Group { name, checks });
     add("system", bounded("system", system::checks).await);
-    add("sandbox", bounded("mechanism", sandbox::checks).await);
 
     let (folder, folder_check) = folder(args);
     let sources = Sources {
+        approvals: trust::known(&folder).approvals,
         explicit: args.settings.clone(),
         working_directory: std::env::current_dir().unwrap_or_default(),
         ..Sources::new(folder, std::env::vars_os().collect())
@@ -80,8 +81,13 @@ async fn examine(args: &DoctorArgs) -> Report {
     let (loaded, mut checks) = read_settings(sources).await;
     checks.insert(0, folder_check);
     add("settings", checks);
+
+    let mut checks: Vec<_> = loaded.iter().map(configuration::sandbox).collect();
     // What is wrong has been told; the rest is looked at with what is built in.
-    let settings = loaded.unwrap_or_default();
+    let settings = loaded.map(|loaded| loaded.settings).unwrap_or_default();
+    let is_needed = configuration::needs_sandbox(&settings);
+    checks.extend(bounded("mechanism", move || sandbox::checks(is_needed)).await);
+    add("sandbox", checks);
     add("programs", programs(&settings).await);
 
     let (servers, has_local_server) = servers::check().await;
@@ -112,11 +118,11 @@ fn folder(args: &DoctorArgs) -> (PathBuf, Check) {
     }
 }
 
-async fn read_settings(sources: Sources) -> (Option<Settings>, Vec<Check>) {
+async fn read_settings(sources: Sources) -> (Option<Loaded>, Vec<Check>) {
     let reading = tokio::task::spawn_blocking(move || {
         let loaded = configuration::load(&sources);
         let checks = configuration::checks(&sources, &loaded);
-        (loaded.ok().map(|loaded| loaded.settings), checks)
+        (loaded.ok(), checks)
     });
     match tokio::time::timeout(LIMIT, reading).await {
         Ok(Ok(read)) => read,

@@ -7,10 +7,11 @@ use tooloop::exec::{Enforced, Mechanism, Sandbox, SandboxOptions, SandboxUnavail
 
 use super::report::Check;
 
-pub(super) fn checks() -> Vec<Check> {
+/// What is so, where a run needs a sandbox or not.
+pub(super) fn checks(is_needed: bool) -> Vec<Check> {
     match Sandbox::probe(&SandboxOptions::default()) {
         Ok(sandbox) => found(sandbox.enforced()),
-        Err(unavailable) => vec![missing(&unavailable)],
+        Err(unavailable) => vec![missing(&unavailable, is_needed)],
     }
 }
 
@@ -44,7 +45,7 @@ fn found(enforced: &Enforced) -> Vec<Check> {
     checks
 }
 
-fn missing(unavailable: &SandboxUnavailable) -> Check {
+fn missing(unavailable: &SandboxUnavailable, is_needed: bool) -> Check {
     let missing: Vec<_> = unavailable
         .missing
         .iter()
@@ -55,13 +56,16 @@ fn missing(unavailable: &SandboxUnavailable) -> Check {
         .iter()
         .map(|missing| &missing.feature)
         .collect();
-    Check::warning(
-        "mechanism",
-        format!("none can be set up here: {}", missing.join("; ")),
-        "commands run as you, held by the rules alone; install bubblewrap, or use a kernel with \
-         Landlock (5.13 or later)",
-    )
-    .with(json!({"mechanism": null, "missing": names}))
+    let text = format!("none can be set up here: {}", missing.join("; "));
+    let how = "install bubblewrap, or use a kernel with Landlock (5.13 or later)";
+    let check = if is_needed {
+        let advice = format!("a run would end with status 44, as it is set; {how}");
+        Check::problem("mechanism", text, advice)
+    } else {
+        let advice = format!("commands run as you, held by the rules alone; {how}");
+        Check::warning("mechanism", text, advice)
+    };
+    check.with(json!({"mechanism": null, "missing": names}))
 }
 
 /// Why bubblewrap is not used, as far as the system tells.

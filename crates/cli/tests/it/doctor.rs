@@ -96,6 +96,8 @@ fn all_is_well_and_nothing_is_changed() {
         "keys",
         "withheld",
         "local servers",
+        "trust",
+        "setting",
         "model",
         "sessions",
         "disk",

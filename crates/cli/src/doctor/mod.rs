@@ -13,7 +13,7 @@ mod servers;
 mod system;
 
 use std::io::{IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::args::DoctorArgs;
@@ -71,15 +71,7 @@ async fn examine(args: &DoctorArgs) -> Report {
     let mut add = |name, checks| groups.push(Group { name, checks });
     add("system", bounded("system", system::checks).await);
 
-    let (folder, folder_check) = folder(args);
-    let sources = Sources {
-        approvals: trust::known(&folder).approvals,
-        explicit: args.settings.clone(),
-        working_directory: std::env::current_dir().unwrap_or_default(),
-        ..Sources::new(folder, std::env::vars_os().collect())
-    };
-    let (loaded, mut checks) = read_settings(sources).await;
-    checks.insert(0, folder_check);
+    let (loaded, checks) = read_settings(args).await;
     add("settings", checks);
 
     let mut checks: Vec<_> = loaded.iter().map(configuration::sandbox).collect();
@@ -105,8 +97,8 @@ async fn examine(args: &DoctorArgs) -> Report {
 }
 
 /// The folder that a run would work in, links followed.
-fn folder(args: &DoctorArgs) -> (PathBuf, Check) {
-    match setup::workspace(args.directory.as_deref()) {
+fn folder(directory: Option<&Path>) -> (PathBuf, Check) {
+    match setup::workspace(directory) {
         Ok(folder) => {
             let text = folder.display().to_string();
             (folder, Check::ok("folder", text))
@@ -118,10 +110,19 @@ fn folder(args: &DoctorArgs) -> (PathBuf, Check) {
     }
 }
 
-async fn read_settings(sources: Sources) -> (Option<Loaded>, Vec<Check>) {
+async fn read_settings(args: &DoctorArgs) -> (Option<Loaded>, Vec<Check>) {
+    let (directory, explicit) = (args.directory.clone(), args.settings.clone());
     let reading = tokio::task::spawn_blocking(move || {
+        let (folder, check) = folder(directory.as_deref());
+        let sources = Sources {
+            approvals: trust::known(&folder).approvals,
+            explicit,
+            working_directory: std::env::current_dir().unwrap_or_default(),
+            ..Sources::new(folder, std::env::vars_os().collect())
+        };
         let loaded = configuration::load(&sources);
-        let checks = configuration::checks(&sources, &loaded);
+        let mut checks = vec![check];
+        checks.extend(configuration::checks(&sources, &loaded));
         (loaded.ok(), checks)
     });
     match tokio::time::timeout(LIMIT, reading).await {

@@ -20,9 +20,7 @@ use crate::args::RunArgs;
 use crate::exit::{Failure, Status};
 use crate::replay;
 use crate::sessions;
-use crate::settings::{
-    self, Approvals, Fault, Files, Loaded, Problem, Settings, Sources, Trust,
-};
+use crate::settings::{self, Approvals, Fault, Files, Loaded, Problem, Settings, Sources, Trust};
 use crate::telemetry::{self, Telemetry};
 use crate::toolset::{self, Materials, ToolSet};
 use crate::trust::{self, Known, Said};
@@ -293,10 +291,7 @@ pub(crate) fn assemble(
         match self::workspace(Some(folder)) {
             Ok(folder) if folders.contains(&folder) => {}
             Ok(folder) => folders.push(folder),
-            Err(failure) => warnings.push(format!(
-                "`additional_directories`: {}",
-                failure.message
-            )),
+            Err(failure) => warnings.push(format!("`additional_directories`: {}", failure.message)),
         }
     }
     let agent = agent(

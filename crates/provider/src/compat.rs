@@ -23,6 +23,19 @@ pub const MANAGED_SETTINGS: &str = "/etc/claude-code/managed-settings.json";
 
 /// The variable by which hooks that were written for that product find the folder that is worked in.
 pub const PROJECT_FOLDER_VARIABLE: &str = "CLAUDE_PROJECT_DIR";
+/// Files and folders of a project in which other agents and editors are told which programs to
+/// start, from the folder on.
+pub const PROGRAM_SETTINGS: [&str; 9] = [
+    ".claude/hooks",
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+    ".codex",
+    ".cursor/hooks.json",
+    ".cursor/mcp.json",
+    ".gemini/settings.json",
+    ".mcp.json",
+    ".vscode/tasks.json",
+];
 
 #[cfg(test)]
 mod tests {

@@ -38,6 +38,10 @@ fn what_would_widen_is_not_applied_and_said() {
         ("reasoning_echo", "reasoning_echo = \"never\""),
         ("allowed_tools", "allowed_tools = [\"Bash\"]"),
         ("private_hosts", "private_hosts = [\"localhost\"]"),
+        ("sandbox", "sandbox = \"off\""),
+        ("sandbox_network", "sandbox_network = \"on\""),
+        ("sandbox_network", "sandbox_network = [\"a.example\"]"),
+        ("sandbox_writable", "sandbox_writable = [\"/\"]"),
         ("shell", "shell = \"/w/sh\""),
         ("pass_environment", "pass_environment = [\"A_KEY\"]"),
         (

@@ -234,10 +234,11 @@ fn run(inner: &Inner, profile: &SandboxProfile, act: Act, folder: &Path) -> Resu
         oom_score: None,
         ignores_signals: false,
     };
-    let places = Places::of(profile).map_err(words)?;
+    let mut places = Places::of(profile).map_err(words)?;
+    places.seen.push(folder.to_path_buf());
     let confinement = Confinement::new(inner, &profile.network, places);
     let Shut { image, report } = confinement
-        .start(image, act, folder, &[], &[folder])
+        .start(image, act, folder, &[])
         .map_err(|(place, error)| format!("{place}: {error}"))?;
     let started = Spawner::new().map_err(words)?.spawn(&image, None);
     drop(image);

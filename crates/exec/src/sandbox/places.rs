@@ -22,6 +22,8 @@ pub(crate) struct Places {
     pub(super) read_only: Vec<PathBuf>,
     pub(super) hidden: Vec<PathBuf>,
     pub(super) temp: PathBuf,
+    /// What is seen as it is, also where a temporary folder is laid over it.
+    pub(super) seen: Vec<PathBuf>,
     /// Whether a path that is not to be written does not exist yet, or is a link that can be
     /// replaced.
     pub(super) has_missing: bool,
@@ -30,6 +32,8 @@ pub(crate) struct Places {
 /// Something that is laid over a path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mount {
+    /// The private folder.
+    Temporary(PathBuf),
     /// The path itself, to be written.
     Writable(PathBuf),
     /// The path itself, not to be written.
@@ -70,6 +74,7 @@ impl Places {
             read_only,
             hidden: real(&profile.hidden),
             temp,
+            seen: Vec::new(),
             has_missing,
         })
     }
@@ -104,6 +109,10 @@ impl Places {
         let writable = self.writable.iter().filter(is_kept).cloned();
         let mut mounts: Vec<Mount> = writable.map(Mount::Writable).collect();
         mounts.extend(self.hidden.iter().map(|path| cover(path.clone())));
+        mounts.extend(self.seen.iter().cloned().map(Mount::ReadOnly));
+        let temporary = TEMPORARY.map(PathBuf::from).into_iter();
+        let temporary = temporary.filter(|folder| !self.writable.contains(folder));
+        mounts.extend(temporary.map(Mount::Temporary));
         for path in &self.read_only {
             let above = |other: &PathBuf| other != path && path.starts_with(other);
             if self.is_below_hidden(path) || self.read_only.iter().any(above) {
@@ -129,10 +138,11 @@ impl Places {
 
     /// Where a path of a command that has temporary folders of its own lies outside.
     pub(crate) fn outside(&self, path: &Path) -> PathBuf {
-        if Self::deepest(&self.writable, path).is_some() {
-            return path.to_path_buf();
-        }
+        let writable = Self::deepest(&self.writable, path);
         for folder in TEMPORARY {
+            if writable.is_some_and(|writable| writable.starts_with(folder)) {
+                break;
+            }
             if let Ok(rest) = path.strip_prefix(folder) {
                 // Joined to nothing it would get a slash at its end.
                 return if rest.as_os_str().is_empty() {
@@ -168,7 +178,8 @@ impl Places {
 impl Mount {
     pub(super) fn path(&self) -> &Path {
         match self {
-            Self::Writable(path)
+            Self::Temporary(path)
+            | Self::Writable(path)
             | Self::ReadOnly(path)
             | Self::HiddenFolder(path)
             | Self::HiddenFile(path) => path,
@@ -207,6 +218,7 @@ mod tests {
             read_only: list(read_only),
             hidden: list(hidden),
             temp: "/cache/t".into(),
+            seen: Vec::new(),
             has_missing: false,
         }
     }
@@ -215,6 +227,7 @@ mod tests {
         let mounts = places.mounts();
         let mounts = mounts.iter().map(|mount| {
             let kind = match mount {
+                Mount::Temporary(_) => 't',
                 Mount::Writable(_) => 'w',
                 Mount::ReadOnly(_) => 'r',
                 Mount::HiddenFolder(_) | Mount::HiddenFile(_) => 'h',
@@ -241,8 +254,10 @@ mod tests {
             [
                 "w /a",
                 "h /cache",
+                "t /tmp",
                 "h /a/b",
                 "w /cache/t",
+                "t /var/tmp",
                 "h /a/b/h",
                 "w /a/b/w",
                 "w /a/b/w/.git",
@@ -255,7 +270,10 @@ mod tests {
     #[test]
     fn what_is_written_and_not_written_is_not_written() {
         let places = places(&["/a", "/a/x/y", "/cache/t"], &["/a", "/a/x/y"], &[]);
-        assert_eq!(shown(&places), ["r /a", "w /cache/t"]);
+        assert_eq!(
+            shown(&places),
+            ["r /a", "t /tmp", "w /cache/t", "t /var/tmp"]
+        );
     }
 
     #[test]
@@ -272,6 +290,10 @@ mod tests {
         ] {
             assert_eq!(places.outside(Path::new(inside)), Path::new(outside));
         }
+        let wide = super::tests::places(&["/", "/var/tmp/w", "/cache/t"], &[], &[]);
+        assert_eq!(wide.outside(Path::new("/tmp/x")), Path::new("/cache/t/x"));
+        let path = Path::new("/var/tmp/w/x");
+        assert_eq!(wide.outside(path), path);
     }
 
     #[test]

@@ -60,7 +60,7 @@ fn run_as_nobody(filter: &[&str]) -> bool {
         println!("skipped as an ordinary user: there is no folder that another user can reach");
         return true;
     };
-    let mut program = Command::new(base.path().join("program"));
+    let mut program = Command::new(base.path().join("work/program"));
     program
         .args(filter)
         .env(BASE, base.path())

@@ -22,6 +22,9 @@ use crate::support::command;
 /// The variable that names the folder that was prepared for another user.
 pub(crate) const BASE: &str = "TOOLOOP_EXEC_TEST_BASE";
 
+/// More processes than these are in no namespace of a command.
+const LOW: u32 = 100;
+
 /// A folder for a test, if there is a place that the user can reach, with this program in it.
 ///
 /// Away from the temporary folders, if that can be, for a command has its own of those.
@@ -49,10 +52,14 @@ pub(crate) fn places(user: Option<u32>) -> Option<TempDir> {
         .filter(|folder| is_open(folder))
         .find_map(|folder| TempDir::new_in(folder).ok())?;
     fs::set_permissions(base.path(), PermissionsExt::from_mode(0o755)).unwrap();
-    fs::copy(env::current_exe().unwrap(), base.path().join("program")).unwrap();
     for folder in ["work", "out", "out/folder", "hidden", "temp"] {
         fs::create_dir(base.path().join(folder)).unwrap();
     }
+    fs::copy(
+        env::current_exe().unwrap(),
+        base.path().join("work/program"),
+    )
+    .unwrap();
     if let Some(user) = user {
         let program = base.path().join("out/as-root");
         fs::copy(env::current_exe().unwrap(), &program).unwrap();
@@ -111,7 +118,22 @@ impl Stage {
         let tcp6 = TcpListener::bind("[::1]:0").ok();
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
         udp.set_nonblocking(true).unwrap();
-        let number = process::id();
+        // Inside of a namespace the low numbers are those of other processes.
+        let foreign = loop {
+            let mut foreign = process::Command::new("sleep");
+            foreign
+                .arg("1000")
+                .stdin(Stdio::null())
+                .stdout(Stdio::null());
+            let mut foreign = foreign.spawn().unwrap();
+            if foreign.id() > LOW {
+                break foreign;
+            }
+            foreign.kill().unwrap();
+            foreign.wait().unwrap();
+        };
+        let number = Some(process::id()).filter(|number| *number > LOW);
+        let number = number.unwrap_or(foreign.id());
         let path = base.join("out/docker.sock");
         drop(fs::remove_file(&path));
         let socket = PathBuf::from(format!("/run/tooloop-act-{number}.sock"));
@@ -119,13 +141,6 @@ impl Stage {
         let mut services = vec![UnixListener::bind(path).unwrap()];
         services.extend(UnixListener::bind_addr(&name));
         services.extend(UnixListener::bind(&socket));
-        let mut foreign = process::Command::new("sleep");
-        let foreign = foreign
-            .arg("1000")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
         let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
         Ok(Self {
             sandbox,
@@ -148,6 +163,12 @@ impl Stage {
         self.sandbox.enforced().mechanism == Mechanism::Bubblewrap
     }
 
+    /// Whether a command does not see the world since a folder of its own is laid over it.
+    pub(crate) fn is_covered(&self) -> bool {
+        let mut covered = ["/tmp", "/var/tmp"].iter();
+        self.has_mounts() && covered.any(|folder| self.world.base.starts_with(folder))
+    }
+
     pub(crate) fn name(&self) -> &'static str {
         if self.has_mounts() {
             "bubblewrap"
@@ -162,6 +183,9 @@ impl Stage {
         for folder in ["work", "temp"] {
             for entry in fs::read_dir(at(folder)).unwrap().flatten() {
                 let path = entry.path();
+                if path.ends_with("program") {
+                    continue;
+                }
                 if entry.file_type().unwrap().is_dir() {
                     fs::remove_dir_all(path).unwrap();
                 } else {
@@ -223,7 +247,7 @@ impl Stage {
         let mut environment = (*command.environment).clone();
         environment.set(WORLD, self.world.text());
         environment.set("HOME", self.world.work());
-        environment.set("PROGRAM", self.world.at("program"));
+        environment.set("PROGRAM", self.world.at("work/program"));
         command.environment = Arc::new(environment);
         command.sandbox = Some(Confined {
             sandbox: self.sandbox.clone(),

@@ -26,6 +26,7 @@ use crate::setup::{self, Setup};
 use crate::signals::Signals;
 use crate::telemetry;
 use crate::text::clean;
+use crate::wall::SandboxReport;
 
 /// What a small local model was asked, a line for each turn, and what it said, a message for each
 /// call.
@@ -60,12 +61,13 @@ pub(crate) async fn hello(args: DemoArgs) -> Result<Status, Failure> {
     let folder = Folder::new()?;
     let typed = Cli::try_parse_from(["tooloop", "--bare", "--no-session-persistence"])
         .map_err(|error| Failure::new(Status::Internal, error.to_string()))?;
+    let loaded = setup::load_settings(&typed.run, &folder.0)?;
     let Setup {
         provider,
         model,
         telemetry,
         ..
-    } = match setup::setup(&typed.run, &folder.0).await {
+    } = match setup::setup(&typed.run, &folder.0, loaded).await {
         Ok(setup) => setup,
         Err(failure) if failure.status == Status::Auth => {
             print::complain(&failure.message);
@@ -177,10 +179,13 @@ async fn play(play: Play<'_>) -> Result<Status, Failure> {
             model: play.model,
             tools: agent.tool_names(),
             permission_mode: play.mode.to_string(),
+            sandbox: SandboxReport::off().record(),
             resumed: false,
             warnings: Vec::new(),
             limits: tooloop::Limits::default(),
             verbose: false,
+            host: None,
+            strict: None,
         })
         .await;
     }

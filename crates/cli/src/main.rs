@@ -4,38 +4,55 @@
 //! it ends. Each step is a module.
 
 mod args;
+mod control;
 mod demo;
+mod doctor;
 mod exit;
 mod input;
 mod interactive;
 mod output;
+mod permissions;
 mod print;
+mod project_rules;
+mod questions;
 mod records;
 mod replay;
 mod rewinding;
+mod secrets;
 mod sessions;
 mod settings;
 mod setup;
 mod signals;
+mod strict;
 mod telemetry;
 mod text;
 mod toolset;
+mod trust;
+mod wall;
 
 use std::io::{IsTerminal, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use tooloop::Approval;
 
 use crate::args::{Cli, Command, InputFormat, OutputFormat, RunArgs};
+use crate::control::Host;
 use crate::exit::{Failure, Status};
 use crate::print::{Print, Prompts, complain};
+use crate::questions::Questions;
 use crate::records::Records;
+use crate::settings::Loaded;
 use crate::setup::Setup;
 use crate::signals::Signals;
+use crate::strict::Strict;
 
 fn main() -> ExitCode {
+    // Where this process was started to shut a command in, that is all it does.
+    tooloop::exec::sandbox_main();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return not_parsed(&error),
@@ -98,8 +115,11 @@ fn dispatch(cli: Cli) -> Result<Status, Failure> {
         Some(Command::Demo(args)) => block_on(demo::demo(args)),
         Some(Command::Hello(args)) => block_on(demo::hello(args)),
         Some(Command::Config(args)) => config(&args),
+        Some(Command::Permissions(command)) => block_on(permissions::run(command)),
         Some(Command::Replay(args)) => block_on(replay::replay(*args)),
+        Some(Command::Trust(args)) => trust::run(&args),
         Some(Command::Sessions(command)) => sessions::run(command),
+        Some(Command::Doctor(args)) => block_on(doctor::doctor(args)),
     }
 }
 
@@ -160,27 +180,56 @@ fn run(args: RunArgs) -> Result<Status, Failure> {
     if headless {
         block_on(headless_run(args, &workspace))
     } else {
-        block_on(interactive_run(args, &workspace))
+        interactive::check_terminal()?;
+        // The terminal is still as it was found, and nothing has been begun.
+        match setup::load_settings_asking(&args, &workspace)? {
+            Some(loaded) => block_on(interactive_run(args, &workspace, loaded)),
+            None => Ok(Status::Done),
+        }
     }
 }
 
 async fn headless_run(args: RunArgs, workspace: &std::path::Path) -> Result<Status, Failure> {
+    let asks_host = asks_host(&args)?;
     let mut signals = Signals::listen()?;
     let prompts = match args.input_format {
         InputFormat::Text => Prompts::One(piped_prompt(&args, &mut signals).await?),
         InputFormat::StreamJson => Prompts::Lines(input::lines()),
     };
+    let loaded = setup::load_settings(&args, workspace)?;
     // A server may be asked for its models here, which takes as long as the server likes.
     let mut setup = tokio::select! {
-        setup = setup::setup(&args, workspace) => setup?,
+        setup = setup::setup(&args, workspace, loaded) => setup?,
         status = signals.next() => {
             return Err(not_begun(status));
         }
     };
     let telemetry = std::mem::take(&mut setup.telemetry);
-    let status = headless_session(&args, workspace, setup, prompts, signals).await;
+    let status = headless_session(&args, workspace, setup, prompts, signals, asks_host).await;
     telemetry.finish(args.verbose).await;
     status
+}
+
+/// Whether the program at the other end of standard input and output is asked about calls.
+fn asks_host(args: &RunArgs) -> Result<bool, Failure> {
+    let Some(name) = &args.permission_prompt_tool else {
+        return Ok(false);
+    };
+    if name != "stdio" {
+        return Err(Failure::usage(format!(
+            "--permission-prompt-tool {name}: there is no such tool to ask; \"stdio\" asks the \
+             program that reads the records"
+        )));
+    }
+    if args.input_format != InputFormat::StreamJson
+        || args.output_format != OutputFormat::StreamJson
+    {
+        return Err(Failure::usage(
+            "--permission-prompt-tool stdio needs --input-format stream-json and --output-format \
+             stream-json",
+        ));
+    }
+    Ok(true)
 }
 
 async fn headless_session(
@@ -189,24 +238,46 @@ async fn headless_session(
     setup: Setup,
     prompts: Prompts,
     signals: Signals,
+    asks_host: bool,
 ) -> Result<Status, Failure> {
+    let host = asks_host.then(|| Host {
+        questions: Questions::default(),
+        saved: setup.saved_rules.clone(),
+        workspace: workspace.to_owned(),
+        home: setup::environment("HOME").map(Into::into),
+        may_bypass: setup.mode == tooloop::Mode::BypassPermissions,
+        told: std::collections::BTreeMap::new(),
+    });
+    let strict = args.strict_permissions.then(Strict::default);
+    let approval = match (&host, &strict) {
+        (Some(host), _) => Approval::By(Arc::new(host.questions.clone())),
+        (None, Some(strict)) => Approval::By(Arc::new(strict.clone())),
+        (None, None) => Approval::Nobody,
+    };
     let agent = setup
         .agent
+        .approval(approval)
         .build()
         .map_err(|error| Failure::settings(error.to_string()))?;
     let session = setup.open.start(&agent)?;
     let mut warnings = setup.warnings;
     warnings.extend(session.warnings().iter().cloned());
+    if args.output_format != OutputFormat::StreamJson {
+        complain(&setup.sandbox.line());
+    }
     warnings.iter().for_each(|warning| complain(warning));
     if args.verbose {
         complain(&format!(
-            "session {}, model {}, {}, sandbox off",
+            "session {}, model {}, {}",
             session.id(),
             setup.model,
             workspace.display()
         ));
+        let lines = setup.sandbox.lines();
+        lines.iter().skip(1).for_each(|line| complain(line));
     }
     let recording = setup.recording;
+    let temp = setup.temp;
     let result = print::run(Print {
         session,
         processes: setup.processes,
@@ -217,12 +288,19 @@ async fn headless_session(
         model: setup.model,
         tools: agent.tool_names(),
         permission_mode: setup.mode.to_string(),
+        sandbox: setup.sandbox.record(),
         resumed: setup.open.is_resumed(),
         warnings,
         limits: setup.limits,
         verbose: args.verbose,
+        host,
+        strict,
     })
     .await;
+    if let Some(temp) = temp {
+        // All that could write there has ended.
+        temp.sweep();
+    }
     replay::complain_about(recording.as_ref());
     result
 }
@@ -246,8 +324,12 @@ async fn piped_prompt(args: &RunArgs, signals: &mut Signals) -> Result<String, F
     Ok(prompt)
 }
 
-async fn interactive_run(args: RunArgs, workspace: &std::path::Path) -> Result<Status, Failure> {
-    let mut setup = setup::setup(&args, workspace).await?;
+async fn interactive_run(
+    args: RunArgs,
+    workspace: &std::path::Path,
+    loaded: Loaded,
+) -> Result<Status, Failure> {
+    let mut setup = setup::setup(&args, workspace, loaded).await?;
     let telemetry = std::mem::take(&mut setup.telemetry);
     let recording = setup.recording.clone();
     let status = interactive::run(args.prompt, setup, workspace).await;
@@ -268,6 +350,14 @@ fn config(args: &RunArgs) -> Result<Status, Failure> {
         };
         if writeln!(out, "{doc}{key} = {value}  ({origin})").is_err() {
             return Ok(Status::BrokenPipe);
+        }
+        let rules = loaded.rules.iter().filter(|rule| rule.kind.key() == key);
+        for rule in rules.filter(|_| args.verbose) {
+            let (kind, source) = (rule.kind.name(), rule.source.name());
+            let (written, place) = (text::one_line(&rule.written), rule.place.origin());
+            if writeln!(out, "    {kind} {written}  ({source}, {place})").is_err() {
+                return Ok(Status::BrokenPipe);
+            }
         }
     }
     for warning in &loaded.warnings {

@@ -9,7 +9,7 @@ use clap::Parser;
 use serde_json::{Map, Value, json};
 use tooloop::Event;
 use tooloop::journal::SessionId;
-use tooloop::provider::{Cassette, CassetteError, Redactor, ScriptedProvider};
+use tooloop::provider::{Cassette, CassetteError, ScriptedProvider};
 use tooloop::replay::{Recording, Replay, ReplayError, Replayed, ToolDifference};
 
 use crate::args::{Cli, OutputFormat, ReplayArgs, ReplayTools, RunArgs};
@@ -19,7 +19,8 @@ use crate::records::{Init, Records};
 use crate::settings::Settings;
 use crate::setup::{self, Asked, Open, Setup};
 use crate::signals::Signals;
-use crate::{sessions, text};
+use crate::wall::{Attempt, SandboxReport};
+use crate::{secrets, sessions, text};
 
 /// What a run is to be recorded on: a new file, without the keys that this process knows.
 pub(crate) fn recording(
@@ -31,11 +32,7 @@ pub(crate) fn recording(
     let Some(path) = &args.record else {
         return Ok(None);
     };
-    let key = settings
-        .key_variable
-        .as_deref()
-        .and_then(setup::environment);
-    let redactor = Redactor::from_environment(std::env::vars_os()).with(key);
+    let redactor = secrets::for_records(settings);
     let mut header = Map::new();
     header.insert("tooloop_version".into(), env!("CARGO_PKG_VERSION").into());
     header.insert("session".into(), open.session().into());
@@ -97,6 +94,9 @@ async fn live(
 ) -> Result<Replayed, Failure> {
     let run = run_args(args)?;
     let loaded = setup::load_settings(&run, workspace)?;
+    let tried = Attempt::begin(&loaded.settings)
+        .end(&loaded.settings)
+        .await?;
     let open = Open::New(SessionId::generate());
     // Never asked.
     let asked = Asked {
@@ -108,8 +108,12 @@ async fn live(
         agent,
         processes,
         warnings,
+        sandbox,
+        // Held until all has ended.
+        temp: _temp,
         ..
-    } = setup::assemble(&run, workspace, loaded, open, asked)?;
+    } = setup::assemble(&run, workspace, loaded, open, asked, tried)?;
+    complain(&sandbox.line());
     warnings.iter().for_each(|warning| complain(warning));
     let agent = agent
         .build()
@@ -164,6 +168,7 @@ impl Teller {
                 model: "recording",
                 tools: Vec::new(),
                 permission_mode: "recorded".into(),
+                sandbox: SandboxReport::off().record(),
                 resumed: !recording.past.is_empty(),
             });
             teller.line(&init.to_string());
@@ -223,7 +228,7 @@ impl Teller {
         errors.extend(replayed.difference.as_ref().map(ToString::to_string));
         errors.extend(replayed.tools.iter().map(headline));
         let mut result = match &replayed.report {
-            Some(report) => self.records.result(report, status),
+            Some(report) => self.records.result(report, status, None),
             None => self.records.failure(status, ""),
         };
         let done = status == Status::Done;

@@ -3,14 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tooloop::exec::{Environment, EnvironmentRules, Processes};
+use tooloop::boundary::PrivateTemp;
+use tooloop::exec::{Environment, EnvironmentRules, Mask, Processes};
 use tooloop::journal::SessionId;
 use tooloop::provider::{
-    Cassette, HttpProvider, KEY_VARIABLES, LOCAL_SERVERS, ModelOverrides, NO_MODEL_HELP, Provider,
-    ProviderConfig, RecordingProvider, ResolveError, Resolved, RoutedProvider, Secret,
-    TransportConfig, Wanted, detect_local, first_model_of, names_provider, resolve,
+    Cassette, HttpProvider, LOCAL_SERVERS, ModelOverrides, NO_MODEL_HELP, Provider, ProviderConfig,
+    RecordingProvider, ResolveError, Resolved, RoutedProvider, Secret, TransportConfig, Wanted,
+    detect_local, first_model_of, names_provider, resolve,
 };
-use tooloop::tools::{BashSettings, LocalOps, Ops, TerminalSettings, WebFetchSettings};
+use tooloop::tools::{
+    BashSettings, LocalOps, Ops, TerminalSettings, ToolConfinement, WebFetchSettings,
+};
 use tooloop::{
     Agent, AgentBuilder, Limits, Mode, OutputSchema, Policy, RetryPolicy, bash_only_system_prompt,
     default_system_prompt,
@@ -18,11 +21,16 @@ use tooloop::{
 
 use crate::args::RunArgs;
 use crate::exit::{Failure, Status};
+use crate::permissions::RuleSources;
+use crate::project_rules::ProjectRules;
 use crate::replay;
+use crate::secrets;
 use crate::sessions;
-use crate::settings::{self, Fault, Loaded, Problem, Settings, Sources};
+use crate::settings::{self, Approvals, Fault, Files, Loaded, Problem, Settings, Sources, Trust};
 use crate::telemetry::{self, Telemetry};
 use crate::toolset::{self, Materials, ToolSet};
+use crate::trust::{self, Known, Said};
+use crate::wall::{Attempt, SandboxReport, Tried, Wall};
 
 /// What a run is made of, whatever its front end.
 pub(crate) struct Setup {
@@ -37,7 +45,17 @@ pub(crate) struct Setup {
     /// What the run is recorded on beside its journal.
     pub(crate) recording: Option<Cassette>,
     pub(crate) warnings: Vec<String>,
+    /// What is so about the sandbox.
+    pub(crate) sandbox: SandboxReport,
+    /// The sandbox for whatever is started beside commands.
+    pub(crate) confinement: Option<ToolConfinement>,
+    /// To be held until all that was started has ended.
+    pub(crate) temp: Option<PrivateTemp>,
     pub(crate) telemetry: Telemetry,
+    /// Where rules are kept that a person saves for this project.
+    pub(crate) saved_rules: ProjectRules,
+    /// Where each rule is written.
+    pub(crate) rule_sources: RuleSources,
 }
 
 /// Which session is begun or gone on with.
@@ -116,8 +134,52 @@ pub(crate) fn workspace(directory: Option<&Path>) -> Result<PathBuf, Failure> {
     Ok(workspace)
 }
 
-/// Reads the settings of all sources.
+/// Reads the settings of all sources. What a folder's files widen is applied as far as a person has
+/// approved it before.
 pub(crate) fn load_settings(args: &RunArgs, workspace: &Path) -> Result<Loaded, Failure> {
+    let known = known(args, workspace);
+    let sources = sources(args, workspace, known.approvals);
+    let mut loaded = load(&sources, &Files::default())?;
+    if loaded.trust == Trust::Untrusted {
+        loaded.warnings.extend(known.warning);
+    }
+    Ok(loaded)
+}
+
+/// The same, and the person at the terminal is asked about what is new; `None` if they leave.
+pub(crate) fn load_settings_asking(
+    args: &RunArgs,
+    workspace: &Path,
+) -> Result<Option<Loaded>, Failure> {
+    let known = known(args, workspace);
+    let files = Files::default();
+    let mut sources = sources(args, workspace, known.approvals.clone());
+    let loaded = load(&sources, &files)?;
+    if loaded.trust != Trust::Untrusted {
+        return Ok(Some(loaded));
+    }
+    match trust::ask(workspace, &loaded, &known)? {
+        Said::Leave => Ok(None),
+        Said::Go(approvals) => {
+            sources.approvals = approvals;
+            let mut loaded = load(&sources, &files)?;
+            loaded.warnings.extend(known.warning);
+            Ok(Some(loaded))
+        }
+    }
+}
+
+fn known(args: &RunArgs, workspace: &Path) -> Known {
+    if args.trust_folder {
+        return Known {
+            approvals: Approvals::Everything,
+            ..Known::default()
+        };
+    }
+    trust::known(workspace)
+}
+
+fn sources(args: &RunArgs, workspace: &Path, approvals: Approvals) -> Sources {
     let mut flags: Vec<(&'static str, String)> = Vec::new();
     let single = [
         ("model", &args.model),
@@ -139,16 +201,21 @@ pub(crate) fn load_settings(args: &RunArgs, workspace: &Path) -> Result<Loaded, 
         flags.push(("disallowed_tools", rule.clone()));
     }
     let sources = Sources {
+        approvals,
+        bare: args.bare,
         explicit: args.settings.clone(),
         working_directory: std::env::current_dir().unwrap_or_default(),
         flags,
         ..Sources::new(workspace.to_owned(), std::env::vars_os().collect())
     };
-    let sources = Sources {
+    Sources {
         project: sources.project.filter(|_| !args.bare),
         ..sources
-    };
-    settings::load(&sources).map_err(|error| {
+    }
+}
+
+fn load(sources: &Sources, files: &Files) -> Result<Loaded, Failure> {
+    settings::load(sources, files).map_err(|error| {
         let is_sandbox =
             |problem: &Problem| matches!(problem.fault, Fault::Value { key: "sandbox", .. });
         let status = if error.problems.iter().any(is_sandbox) {
@@ -161,12 +228,16 @@ pub(crate) fn load_settings(args: &RunArgs, workspace: &Path) -> Result<Loaded, 
 }
 
 /// Puts a run together. Asks the network only where a local server must be found or named.
-pub(crate) async fn setup(args: &RunArgs, workspace: &Path) -> Result<Setup, Failure> {
-    let mut loaded = load_settings(args, workspace)?;
+pub(crate) async fn setup(
+    args: &RunArgs,
+    workspace: &Path,
+    mut loaded: Loaded,
+) -> Result<Setup, Failure> {
     let (telemetry, more) = telemetry::start(&loaded.settings, &environment)?;
     loaded.warnings.extend(more);
     let open = open(args, workspace)?;
     let settings = &loaded.settings;
+    let attempt = Attempt::begin(settings);
     let (provider, model) = provider(settings).await?;
     let fallback = settings
         .fallback_model
@@ -186,9 +257,10 @@ pub(crate) async fn setup(args: &RunArgs, workspace: &Path) -> Result<Setup, Fai
         model,
         fallback,
     };
+    let tried = attempt.end(settings).await?;
     let setup = Setup {
         telemetry,
-        ..assemble(args, workspace, loaded, open, asked)?
+        ..assemble(args, workspace, loaded, open, asked, tried)?
     };
     Ok(match recording {
         Some(cassette) => Setup {
@@ -211,12 +283,16 @@ pub(crate) struct Asked {
 pub(crate) fn assemble(
     args: &RunArgs,
     workspace: &Path,
-    loaded: Loaded,
+    mut loaded: Loaded,
     open: Open,
     asked: Asked,
+    tried: Tried,
 ) -> Result<Setup, Failure> {
+    let (saved_rules, rule_sources) = saved_rules(args, workspace, &mut loaded)?;
     let Loaded {
-        settings, warnings, ..
+        settings,
+        mut warnings,
+        ..
     } = loaded;
     let Asked {
         provider,
@@ -231,20 +307,42 @@ pub(crate) fn assemble(
     for folder in &args.add_dir {
         folders.push(self::workspace(Some(folder))?);
     }
+    for folder in &settings.additional_directories {
+        // Settings are for many places, and not each of them has all folders.
+        match self::workspace(Some(folder)) {
+            Ok(folder) if folders.contains(&folder) => {}
+            Ok(folder) => folders.push(folder),
+            Err(failure) => warnings.push(format!("`additional_directories`: {}", failure.message)),
+        }
+    }
+    let further = folders.get(1..).unwrap_or_default();
+    let wall = Wall::put_up(tried, &settings, workspace, further)?;
     let agent = agent(
         &settings,
         Arc::clone(&provider),
         &model,
         caps,
         system_prompt(args, &settings.tools, workspace)?,
-        workspace,
+        policy(&settings, workspace, &wall),
     )
-    .workspace(workspace);
+    .workspace(workspace)
+    .secrets(secrets::for_results(&settings));
+    let agent = match &wall.border {
+        Some(border) => agent.border(border.clone()),
+        None => agent,
+    };
     let ops: Arc<dyn Ops> = Arc::new(LocalOps::new(processes.clone()));
-    let rules = environment_rules(&settings);
+    let rules = secrets::rules(&settings);
     let materials = Materials {
-        bash: bash(&settings, Arc::clone(&ops), &rules, folders.clone()),
-        terminal: terminal(&settings, Arc::clone(&ops), &rules),
+        bash: BashSettings {
+            confinement: wall.confinement.clone(),
+            ..bash(&settings, Arc::clone(&ops), &rules, folders.clone())
+        },
+        terminal: TerminalSettings {
+            confinement: wall.confinement.clone(),
+            ..terminal(&settings, Arc::clone(&ops), &rules)
+        },
+        view: wall.border.as_ref().and_then(|border| border.view.clone()),
         web: WebFetchSettings {
             private_hosts: settings.private_hosts.clone(),
             extra_ca: settings.extra_ca_file.clone(),
@@ -301,8 +399,36 @@ pub(crate) fn assemble(
         open,
         recording: None,
         warnings,
+        sandbox: wall.report,
+        confinement: wall.confinement,
+        temp: wall.temp,
         telemetry: Telemetry::default(),
+        saved_rules,
+        rule_sources,
     })
+}
+
+/// The rules that a person has saved for this project, which come to the others; and where all of
+/// them stand.
+fn saved_rules(
+    args: &RunArgs,
+    workspace: &Path,
+    loaded: &mut Loaded,
+) -> Result<(ProjectRules, RuleSources), Failure> {
+    let variables: Vec<_> = std::env::vars_os().collect();
+    let saved_rules = ProjectRules::of(workspace, settings::user_file(&variables).as_deref());
+    let saved = if args.bare {
+        Vec::new()
+    } else {
+        let saved = saved_rules.load();
+        saved.map_err(|error| Failure::settings(error.to_string()))?
+    };
+    let home = environment("HOME").map(PathBuf::from);
+    let file = saved_rules.file();
+    let sources = RuleSources::new(loaded, &saved, file, workspace, home.as_deref());
+    let saved = saved.into_iter().map(|saved| saved.rule);
+    loaded.settings.allowed_tools.extend(saved);
+    Ok((saved_rules, sources))
 }
 
 pub(crate) fn processes() -> Result<Processes, Failure> {
@@ -320,7 +446,7 @@ fn agent(
     model: &str,
     caps: Caps,
     system: String,
-    workspace: &Path,
+    policy: Policy,
 ) -> AgentBuilder {
     let (cap, escalated) = caps.of(&*provider, model);
     Agent::builder()
@@ -337,12 +463,12 @@ fn agent(
             max_server_wait: settings.retry_after_max,
             ..RetryPolicy::default()
         })
-        .policy(policy(settings, workspace))
+        .policy(policy)
         .checkpoints(settings.checkpoints)
 }
 
 /// The rules of all sources. Relative paths in them mean paths in the workspace.
-fn policy(settings: &Settings, workspace: &Path) -> Policy {
+fn policy(settings: &Settings, workspace: &Path, wall: &Wall) -> Policy {
     let policy = Policy {
         mode: settings.permission_mode,
         deny: settings.disallowed_tools.clone(),
@@ -351,18 +477,7 @@ fn policy(settings: &Settings, workspace: &Path) -> Policy {
         ..Policy::default()
     };
     let home = environment("HOME").map(PathBuf::from);
-    policy.anchored(workspace, home.as_deref())
-}
-
-/// What commands may see of this process's environment.
-fn environment_rules(settings: &Settings) -> EnvironmentRules {
-    let mut withhold: Vec<String> = KEY_VARIABLES.iter().map(ToString::to_string).collect();
-    withhold.extend(telemetry::WITHHELD.iter().map(ToString::to_string));
-    withhold.extend(settings.withhold_environment.iter().cloned());
-    EnvironmentRules {
-        withhold,
-        pass: settings.pass_environment.clone(),
-    }
+    wall.shape(policy.anchored(workspace, home.as_deref()), settings)
 }
 
 fn terminal(settings: &Settings, ops: Arc<dyn Ops>, rules: &EnvironmentRules) -> TerminalSettings {
@@ -384,6 +499,7 @@ fn bash(
     bash.time_limit = settings.tool_timeout;
     bash.folders = folders;
     bash.spool_bytes = settings.spool_max_bytes;
+    bash.mask = Mask::new(secrets::for_results(settings).values().map(str::to_owned));
     if let Some(shell) = &settings.shell {
         bash.shell = tooloop::exec::Shell::at(shell);
     }

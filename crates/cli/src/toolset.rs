@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use tooloop::tools::{
     ApplyPatch, Bash, BashSettings, Edit, Glob, Grep, JobOutput, JobStop, Ops, Read,
-    SearchSettings, Terminal, TerminalSettings, Todo, WebFetch, WebFetchSettings, Write,
+    SearchSettings, TempView, Terminal, TerminalSettings, Todo, ViewedOps, WebFetch,
+    WebFetchSettings, Write,
 };
 use tooloop::{AgentBuilder, DynTool, tool};
 
@@ -163,6 +164,8 @@ pub(crate) struct Materials {
     pub(crate) bash: BashSettings,
     pub(crate) terminal: TerminalSettings,
     pub(crate) web: WebFetchSettings,
+    /// How temporary folders are seen, if not as they are.
+    pub(crate) view: Option<TempView>,
 }
 
 /// Gives an agent its tools.
@@ -181,13 +184,20 @@ pub(crate) fn equip(agent: AgentBuilder, set: &ToolSet, mut materials: Materials
 }
 
 fn make(builtin: Builtin, materials: &Materials) -> Arc<dyn DynTool> {
-    let ops = Arc::clone(&materials.ops);
+    let ops: Arc<dyn Ops> = match &materials.view {
+        Some(view) => Arc::new(ViewedOps::new(Arc::clone(&materials.ops), view.clone())),
+        None => Arc::clone(&materials.ops),
+    };
+    let search = SearchSettings {
+        view: materials.view.clone(),
+        ..SearchSettings::default()
+    };
     match builtin {
         Builtin::ApplyPatch => tool(ApplyPatch::new(ops)),
         Builtin::Bash => tool(Bash::new(materials.bash.clone())),
         Builtin::Edit => tool(Edit::new(ops)),
-        Builtin::Glob => tool(Glob::new(SearchSettings::default())),
-        Builtin::Grep => tool(Grep::new(SearchSettings::default())),
+        Builtin::Glob => tool(Glob::new(search)),
+        Builtin::Grep => tool(Grep::new(search)),
         Builtin::JobOutput => tool(JobOutput::new()),
         Builtin::JobStop => tool(JobStop::new()),
         Builtin::Read => tool(Read::new(ops)),
@@ -213,6 +223,7 @@ mod tests {
             bash: BashSettings::new(Arc::clone(&ops), Environment::empty()),
             terminal: TerminalSettings::new(Arc::clone(&ops), Environment::empty()),
             web: WebFetchSettings::default(),
+            view: None,
             ops,
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Environment, OutputLimits, Shell};
+use crate::{Confined, Environment, OutputLimits, Shell};
 
 /// A text for a shell, and the bounds in which it runs.
 #[derive(Debug, Clone)]
@@ -36,6 +36,8 @@ pub struct Command {
     /// Takes the newest output while it runs, and is told without any as soon as it does. What
     /// nobody reads in time is replaced by newer.
     pub progress: Option<watch::Sender<Progress>>,
+    /// Shuts it in. `None`: it may do what this process may.
+    pub sandbox: Option<Confined>,
 }
 
 impl Command {
@@ -57,6 +59,7 @@ impl Command {
             leftovers: None,
             output: OutputLimits::default(),
             progress: None,
+            sandbox: None,
         }
     }
 }

@@ -5,7 +5,20 @@ use std::ffi::{OsStr, OsString};
 use crate::platform::MARK;
 
 /// A variable with one of these in its name is taken for a secret.
-const SECRET: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
+const SECRET: [&str; 9] = [
+    "KEY",
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "CREDENTIAL",
+    "WEBHOOK",
+    "COOKIE",
+];
+
+/// So is one whose name ends in one of these, as a word of its own.
+const SECRET_ENDS: [&str; 5] = ["_PASS", "_PWD", "_PAT", "_JWT", "_AUTH"];
 
 /// Files that a shell would run first, and options it would take over.
 const STARTUP: [&str; 5] = ["BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "BASH_XTRACEFD"];
@@ -106,12 +119,27 @@ impl Environment {
         let mut environment = Self::empty();
         for (name, value) in source {
             if is_listed(&rules.pass, &name)
-                || !(is_listed(&rules.withhold, &name) || is_withheld(&name))
+                || !(is_listed(&rules.withhold, &name) || is_withheld(&name, &value))
             {
                 environment.variables.push((name, value));
             }
         }
         environment
+    }
+
+    /// The variables that are withheld from commands because they are taken for secrets: by name,
+    /// by the list, or because their value is an address with a password in it.
+    ///
+    /// An agent of keys (`SSH_AUTH_SOCK`) is none: it gives no key away, and to reach hosts with it
+    /// is for rules and sandbox to judge.
+    pub fn secrets(
+        source: impl IntoIterator<Item = (OsString, OsString)>,
+        rules: &EnvironmentRules,
+    ) -> impl Iterator<Item = (OsString, OsString)> {
+        source.into_iter().filter(|(name, value)| {
+            !is_listed(&rules.pass, name)
+                && (is_listed(&rules.withhold, name) || is_secret(name, value))
+        })
     }
 
     /// The value of a variable.
@@ -149,12 +177,35 @@ fn is_listed(list: &[String], name: &OsStr) -> bool {
     list.iter().any(|other| OsStr::new(other) == name)
 }
 
-fn is_withheld(name: &OsStr) -> bool {
-    let name = name.to_string_lossy();
-    let upper = name.to_ascii_uppercase();
+fn is_withheld(name: &OsStr, value: &OsStr) -> bool {
+    let text = name.to_string_lossy();
+    is_secret(name, value) || [&STARTUP[..], &COLOUR].concat().contains(&&*text) || text == MARK
+}
+
+fn is_secret(name: &OsStr, value: &OsStr) -> bool {
+    let upper = name.to_string_lossy().to_ascii_uppercase();
     SECRET.iter().any(|word| upper.contains(word))
-        || [&STARTUP[..], &COLOUR].concat().contains(&&*name)
-        || name == MARK
+        || SECRET_ENDS.iter().any(|end| upper.ends_with(end))
+        // Without its proxy a command would reach nothing.
+        || !upper.ends_with("_PROXY") && holds_password(&value.to_string_lossy())
+}
+
+/// Whether a value is an address such as `scheme://user:password@host`, of another host than this
+/// machine: what is written there is for tests, and they need it.
+fn holds_password(value: &str) -> bool {
+    let Some((scheme, rest)) = value.split_once("://") else {
+        return false;
+    };
+    let is_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let Some((login, host)) = authority.rsplit_once('@') else {
+        return false;
+    };
+    let has_password = login
+        .split_once(':')
+        .is_some_and(|(_, password)| !password.is_empty());
+    let here = ["localhost", "127.", "[::1]"];
+    scheme.bytes().all(is_scheme) && has_password && !here.iter().any(|name| host.starts_with(name))
 }
 
 #[cfg(test)]
@@ -191,6 +242,72 @@ mod tests {
             assert_eq!(passed.get(name), Some("kk".as_ref()), "{name}");
             assert_eq!(passed.get("FOO"), Some("bar".as_ref()));
         }
+    }
+
+    #[test]
+    fn names_and_values_tell_secrets() {
+        let table = [
+            ("OPENAI_API_KEY", "x", true),
+            ("GITHUB_TOKEN", "x", true),
+            ("AWS_ACCESS_KEY_ID", "x", true),
+            ("AWS_SECRET_ACCESS_KEY", "x", true),
+            ("AWS_SESSION_TOKEN", "x", true),
+            ("AWS_REGION", "eu-west-1", false),
+            ("MYSQL_PWD", "x", true),
+            ("REDIS_PASS", "x", true),
+            ("GPG_PASSPHRASE", "x", true),
+            ("BITBUCKET_PAT", "x", true),
+            ("npm_config__auth", "x", true),
+            ("SLACK_WEBHOOK_URL", "x", true),
+            ("PWD", "/x", false),
+            ("OLDPWD", "/x", false),
+            ("PATH", "/bin", false),
+            ("COMPASS", "n", false),
+            ("SSH_AUTH_SOCK", "/run/agent", false),
+            ("XAUTHORITY", "/run/x", false),
+            (
+                "DATABASE_URL",
+                "postgres://app:hunter2@db.corp:5432/app",
+                true,
+            ),
+            (
+                "DATABASE_URL",
+                "postgres://app:dev@localhost:5432/app",
+                false,
+            ),
+            ("DATABASE_URL", "postgres://app@db.corp/app", false),
+            ("DATABASE_URL", "postgres://db.corp/a:b@c", false),
+            ("GREETING", "see a:b@c://", false),
+            ("HTTPS_PROXY", "http://me:pw@proxy.corp:3128", false),
+            ("https_proxy", "http://me:pw@proxy.corp:3128", false),
+        ];
+        for (name, value, expected) in table {
+            let source = [(OsString::from(name), OsString::from(value))];
+            let rules = EnvironmentRules::default();
+            let secrets: Vec<_> = Environment::secrets(source.clone(), &rules).collect();
+            assert_eq!(!secrets.is_empty(), expected, "{name}={value}");
+            assert_eq!(
+                fit(&[(name, value)], &[], &[]).get(name).is_none(),
+                expected,
+                "{name}"
+            );
+            let passing = EnvironmentRules {
+                pass: vec![name.into()],
+                ..EnvironmentRules::default()
+            };
+            assert_eq!(Environment::secrets(source.clone(), &passing).count(), 0);
+            let withholding = EnvironmentRules {
+                withhold: vec![name.into()],
+                ..EnvironmentRules::default()
+            };
+            assert_eq!(Environment::secrets(source, &withholding).count(), 1);
+        }
+        // Withheld, but no secrets.
+        let start = [("BASH_ENV".into(), "/x".into())];
+        assert_eq!(
+            Environment::secrets(start, &EnvironmentRules::default()).count(),
+            0
+        );
     }
 
     #[test]

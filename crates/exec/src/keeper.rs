@@ -30,6 +30,8 @@ pub(crate) struct Request {
     pub(crate) image: Image,
     pub(crate) command: u64,
     pub(crate) leftovers: Option<CancellationToken>,
+    /// When it closes, all processes of the command die, if they have a namespace of their own.
+    pub(crate) lifeline: Option<OwnedFd>,
     pub(crate) answer: oneshot::Sender<Result<i32, (Stage, io::Error)>>,
 }
 
@@ -103,6 +105,7 @@ fn start(shared: &Shared, spawner: &mut io::Result<Spawner>, request: Request) {
                 phase: Phase::Running,
                 pipe: None,
                 ends: request.leftovers,
+                lifeline: request.lifeline,
             },
         );
         drop(state);

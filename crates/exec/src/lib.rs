@@ -32,6 +32,7 @@ compile_error!("processes can only be kept on Linux so far");
 
 mod command;
 mod environment;
+mod exit;
 mod keeper;
 mod outcome;
 mod output;
@@ -39,6 +40,7 @@ mod platform;
 mod processes;
 mod pump;
 mod running;
+mod sandbox;
 mod shared;
 mod shell;
 mod terminal;
@@ -47,9 +49,13 @@ mod tree;
 pub use command::{Command, Progress};
 pub use environment::{Environment, EnvironmentRules};
 pub use outcome::{End, Leftover, Outcome, StartError, signal_name};
-pub use output::{Output, OutputCleaner, OutputLimits, Spool, SpoolState};
+pub use output::{Mask, Output, OutputCleaner, OutputLimits, Spool, SpoolState};
 pub use platform::{hide_memory, own_process};
 pub use processes::Processes;
 pub use running::Running;
+pub use sandbox::{
+    Confined, Enforced, Gap, Mechanism, MissingFeature, Sandbox, SandboxNetwork, SandboxOptions,
+    SandboxProfile, SandboxUnavailable, sandbox_main,
+};
 pub use shell::Shell;
 pub use terminal::{Terminal, TerminalSize};

@@ -70,6 +70,14 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
+    /// Its sandbox cannot be set up.
+    #[error("cannot set up the sandbox at {path}")]
+    Sandbox {
+        /// What is not as it must be.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// The system has nothing left for another process.
     #[error("cannot start a process")]
     System(#[from] io::Error),

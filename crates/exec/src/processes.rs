@@ -13,10 +13,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
+use crate::exit::Exit;
 use crate::keeper::{self, Request};
 use crate::output::Capture;
 use crate::platform::{Image, MARK, Script, Stage, Strings, above_standard, directory_script};
 use crate::running::{Parts, Running};
+use crate::sandbox::{Confinement, Places, Shut};
 use crate::shared::Shared;
 use crate::shell::{self, ORIGINAL_STARTUP};
 use crate::terminal::{self, Terminal, TerminalSize};
@@ -48,6 +50,15 @@ pub(crate) struct Inner {
 enum Output {
     Pipe(OwnedFd),
     Terminal(OwnedFd),
+}
+
+/// A command that is ready to be started.
+struct Made {
+    shut: Shut,
+    /// Where its shell tells its directory.
+    directory: Option<OwnedFd>,
+    /// The paths, where some are others for the command.
+    moved: Option<Places>,
 }
 
 #[derive(Debug)]
@@ -99,9 +110,9 @@ impl Processes {
         let number = self.inner.shared.next_command();
         let (output, their_output) = pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from)?;
         rustix::io::ioctl_fionbio(&output, true).map_err(io::Error::from)?;
-        let (image, directory) = self.image(&command, number, Output::Pipe(their_output))?;
+        let made = self.image(&command, number, Output::Pipe(their_output))?;
         let begin = Instant::now();
-        let pid = self.launch(&command, number, image).await?;
+        let (pid, exit) = self.launch(&command, number, made.shut).await?;
         let name = format!("output-{}-{number}.txt", self.inner.shared.run);
         let capture = Capture::new(command.output.clone(), name);
         let parts = Parts {
@@ -109,8 +120,10 @@ impl Processes {
             pid,
             number,
             begin,
+            exit,
             output,
-            directory,
+            directory: made.directory,
+            moved: made.moved,
             capture,
         };
         Running::new(parts, command)
@@ -134,29 +147,25 @@ impl Processes {
             .as_ref()
             .map_or_else(CancellationToken::new, CancellationToken::child_token);
         command.leftovers = Some(ends.clone());
-        let (image, _) = self.image(&command, number, Output::Terminal(theirs))?;
-        let pid = self.launch(&command, number, image).await?;
-        Terminal::new(
-            Arc::clone(&self.inner),
-            pid,
-            number,
-            ours,
-            command.grace,
-            ends,
-        )
+        let made = self.image(&command, number, Output::Terminal(theirs))?;
+        let (pid, exit) = self.launch(&command, number, made.shut).await?;
+        let inner = Arc::clone(&self.inner);
+        Terminal::new(inner, (pid, number), exit, ours, command.grace, ends)
     }
 
     async fn launch(
         &self,
         command: &Command,
         number: u64,
-        image: Image,
-    ) -> Result<i32, StartError> {
+        shut: Shut,
+    ) -> Result<(i32, Exit), StartError> {
         let (answer, started) = oneshot::channel();
+        let lifeline = shut.report.as_ref().map(OwnedFd::try_clone).transpose()?;
         let request = Request {
-            image,
+            image: shut.image,
             command: number,
             leftovers: command.leftovers.clone(),
+            lifeline,
             answer,
         };
         let gone = || io::Error::other("the thread that starts processes is gone");
@@ -166,10 +175,14 @@ impl Processes {
             .await
             .map_err(|_| gone())?;
         self.inner.shared.wake();
-        started
+        let pid = started
             .await
             .map_err(|_| gone())?
             .map_err(|(stage, source)| match stage {
+                Stage::Program if command.sandbox.is_some() => StartError::Sandbox {
+                    path: "its program".into(),
+                    source,
+                },
                 Stage::Directory => StartError::Directory {
                     path: command.directory.clone(),
                     source,
@@ -179,15 +192,19 @@ impl Processes {
                     source,
                 },
                 Stage::Clone | Stage::Prepare => StartError::System(source),
-            })
+            })?;
+        match Exit::watch(pid, shut.report) {
+            Ok(exit) => Ok((pid, exit)),
+            Err(error) => {
+                self.inner.shared.abandon(pid);
+                Err(StartError::System(error))
+            }
+        }
     }
 
-    fn image(
-        &self,
-        command: &Command,
-        number: u64,
-        output: Output,
-    ) -> Result<(Image, Option<OwnedFd>), StartError> {
+    fn image(&self, command: &Command, number: u64, output: Output) -> Result<Made, StartError> {
+        let confinement = command.sandbox.as_ref().map(Confinement::of).transpose()?;
+        let temp = confinement.as_ref().map(Confinement::temp);
         let (output, is_terminal) = match output {
             Output::Pipe(output) => (output, false),
             Output::Terminal(output) => (output, true),
@@ -223,8 +240,10 @@ impl Processes {
         let mut add = |parts: &[&OsStr]| is_whole &= environment.push(parts);
         let equals = OsStr::new("=");
         for (name, value) in command.environment.iter() {
-            let is_replaced =
-                name == "PWD" || name == MARK || (name == "BASH_ENV" && startup.is_some());
+            let is_replaced = name == "PWD"
+                || name == MARK
+                || (name == "BASH_ENV" && startup.is_some())
+                || (name == "TMPDIR" && temp.is_some());
             if !is_replaced {
                 add(&[name, equals, value]);
             }
@@ -235,6 +254,9 @@ impl Processes {
             equals,
             OsStr::new(&self.inner.shared.mark(number)),
         ]);
+        if let Some(temp) = temp {
+            add(&[OsStr::new("TMPDIR="), temp.as_os_str()]);
+        }
         if startup.is_some() {
             let path = format!("BASH_ENV=/proc/self/fd/{}", numbers.startup);
             add(&[OsStr::new(&path)]);
@@ -267,8 +289,17 @@ impl Processes {
                 .shared
                 .oom_mark()
                 .and_then(|mark| CString::new(mark.to_string()).ok()),
+            ignores_signals: false,
         };
-        Ok((image, ours))
+        let report = None;
+        Ok(Made {
+            shut: match &confinement {
+                Some(confinement) => confinement.shut(image)?,
+                None => Shut { image, report },
+            },
+            directory: ours,
+            moved: confinement.and_then(|confinement| confinement.moved().cloned()),
+        })
     }
 
     /// Whether there is a guardian, the process that ends all commands if this one dies by SIGKILL:

@@ -1,23 +1,20 @@
 //! A command from its start to its outcome.
 
 use std::future::pending;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::process::{
-    Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, test_kill_process_group, waitpid,
-};
-use tokio::io::unix::AsyncFd;
-use tokio::signal::unix::{self, SignalKind};
+use rustix::process::{Pid, test_kill_process_group};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::sleep;
 
+use crate::exit::Exit;
 use crate::output::Capture;
-use crate::platform::{Process, command_line, readable};
+use crate::platform::{Process, command_line, is_first_of_namespace};
 use crate::processes::Inner;
 use crate::pump::Pump;
+use crate::sandbox::Places;
 use crate::{Command, End, Leftover, Outcome, Progress, StartError, shell, tree};
 
 /// For how long a shell that was killed is waited for.
@@ -39,6 +36,7 @@ pub struct Running {
     exit: Exit,
     pump: Option<Pump>,
     directory: Option<OwnedFd>,
+    moved: Option<Places>,
     /// The shell has been reaped, so its number is no longer its own.
     is_reaped: bool,
     is_finished: bool,
@@ -50,17 +48,18 @@ pub(crate) struct Parts {
     pub(crate) pid: i32,
     pub(crate) number: u64,
     pub(crate) begin: Instant,
+    pub(crate) exit: Exit,
     pub(crate) output: OwnedFd,
     pub(crate) directory: Option<OwnedFd>,
+    pub(crate) moved: Option<Places>,
     pub(crate) capture: Capture,
 }
 
 impl Running {
     pub(crate) fn new(parts: Parts, command: Command) -> Result<Self, StartError> {
-        let watched = Exit::watch(parts.pid);
         let pump = Pump::new(parts.output, parts.capture, command.progress.clone());
-        match (watched, pump) {
-            (Ok(exit), Ok(pump)) => {
+        match pump {
+            Ok(pump) => {
                 if let Some(progress) = &command.progress {
                     progress.send_replace(Progress::default());
                 }
@@ -71,14 +70,15 @@ impl Running {
                     pid: parts.pid,
                     number: parts.number,
                     begin: parts.begin,
-                    exit,
+                    exit: parts.exit,
                     pump: Some(pump),
                     directory: parts.directory,
+                    moved: parts.moved,
                     is_reaped: false,
                     is_finished: false,
                 })
             }
-            (Err(error), _) | (_, Err(error)) => {
+            Err(error) => {
                 parts.inner.shared.abandon(parts.pid);
                 Err(StartError::System(error))
             }
@@ -144,7 +144,7 @@ impl Running {
                 biased;
                 exited = self.exit.wait(self.pid), if !self.is_reaped => {
                     self.is_reaped = true;
-                    status = exited;
+                    status = Some(exited);
                     duration = Some(self.begin.elapsed());
                 }
                 () = cancellation.cancelled(), if ended_by.is_none() => {
@@ -166,13 +166,13 @@ impl Running {
                 break;
             }
         }
-        let end = ended_by.unwrap_or_else(|| end_of(status));
+        let end = ended_by.or(status).unwrap_or(End::Unknown);
         (end, duration.unwrap_or_else(|| self.begin.elapsed()))
     }
 
     /// Asks the whole tree to end, and kills it after the grace.
     fn end_tree(&self) -> JoinHandle<()> {
-        let asked = tree::Asked::group(self.pid);
+        let asked = tree::Asked::group(self.pid, self.moved.is_some());
         let scope = self.inner.shared.scope_of(self.pid, self.number);
         let grace = self.command.grace;
         spawn_blocking(move || tree::end(|| scope.clone(), grace, Some(asked)))
@@ -206,14 +206,25 @@ impl Running {
         if scope.known.is_empty() && !has_group && pump.is_at_end() && !is_owned {
             return None;
         }
-        let members = spawn_blocking(move || scope.members()).await.ok()?;
+        let is_confined = self.command.sandbox.is_some();
+        let living = move || {
+            let mut members = scope.members();
+            // The first process of a namespace is none of the command's.
+            members.retain(|process| !(is_confined && is_first_of_namespace(process.pid)));
+            members
+        };
+        let members = spawn_blocking(living).await.ok()?;
         (!members.is_empty()).then_some(members)
     }
 
     fn told_directory(&self) -> Option<std::path::PathBuf> {
         let mut told = [0_u8; 4200];
         let length = rustix::io::read(self.directory.as_ref()?, &mut told).ok()?;
-        shell::told_directory(told.get(..length)?)
+        let told = shell::told_directory(told.get(..length)?)?;
+        match &self.moved {
+            Some(places) => Some(places.outside(&told)),
+            None => Some(told),
+        }
     }
 }
 
@@ -239,17 +250,6 @@ async fn joined(handle: &mut Option<JoinHandle<()>>) {
     }
 }
 
-pub(crate) fn end_of(status: Option<WaitStatus>) -> End {
-    let Some(status) = status else {
-        return End::Unknown;
-    };
-    match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => End::Exited(code),
-        (None, Some(signal)) => End::Signaled(signal),
-        (None, None) => End::Unknown,
-    }
-}
-
 fn describe(process: &Process) -> Leftover {
     let line = command_line(process.pid);
     let line = if line.trim().is_empty() {
@@ -265,57 +265,5 @@ fn describe(process: &Process) -> Leftover {
     Leftover {
         pid: process.pid.unsigned_abs(),
         name,
-    }
-}
-
-/// How the exit of a shell is noticed.
-#[derive(Debug)]
-pub(crate) enum Exit {
-    Descriptor(AsyncFd<OwnedFd>),
-    /// Kernels before 5.3 have no descriptors for processes.
-    Signal(unix::Signal),
-}
-
-impl Exit {
-    pub(crate) fn watch(pid: i32) -> io::Result<Self> {
-        let opened = Pid::from_raw(pid).map(|pid| pidfd_open(pid, PidfdFlags::NONBLOCK));
-        match opened {
-            Some(Ok(descriptor)) => Ok(Self::Descriptor(readable(descriptor)?)),
-            _ => Ok(Self::Signal(unix::signal(SignalKind::child())?)),
-        }
-    }
-
-    /// Waits for the exit and reaps; `None` if someone else has.
-    pub(crate) async fn wait(&mut self, pid: i32) -> Option<WaitStatus> {
-        loop {
-            match self {
-                Self::Descriptor(descriptor) => {
-                    let mut ready = descriptor.readable().await.ok()?;
-                    match reap(pid) {
-                        Reaped::Not => ready.clear_ready(),
-                        Reaped::As(status) => return status,
-                    }
-                }
-                Self::Signal(signal) => {
-                    if let Reaped::As(status) = reap(pid) {
-                        return status;
-                    }
-                    signal.recv().await?;
-                }
-            }
-        }
-    }
-}
-
-enum Reaped {
-    Not,
-    As(Option<WaitStatus>),
-}
-
-fn reap(pid: i32) -> Reaped {
-    match waitpid(Pid::from_raw(pid), WaitOptions::NOHANG) {
-        Ok(Some((_, status))) => Reaped::As(Some(status)),
-        Ok(None) | Err(rustix::io::Errno::INTR) => Reaped::Not,
-        Err(_) => Reaped::As(None),
     }
 }

@@ -59,6 +59,9 @@ pub(crate) struct Session {
     pub(crate) pipe: Option<OwnedFd>,
     /// Fires when what is left is to end.
     pub(crate) ends: Option<CancellationToken>,
+    /// Closes with this, and all processes in a namespace of their own die.
+    #[expect(dead_code, reason = "it only has to stay open")]
+    pub(crate) lifeline: Option<OwnedFd>,
 }
 
 impl Session {

@@ -18,9 +18,9 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::exit::Exit;
 use crate::platform::watched;
 use crate::processes::Inner;
-use crate::running::{Exit, end_of};
 use crate::{End, StartError, tree};
 
 /// For how long a command that was killed is waited for.
@@ -54,16 +54,15 @@ pub struct Terminal {
 impl Terminal {
     pub(crate) fn new(
         inner: Arc<Inner>,
-        pid: i32,
-        number: u64,
+        (pid, number): (i32, u64),
+        exit: Exit,
         device: OwnedFd,
         grace: Duration,
         ends: CancellationToken,
     ) -> Result<Self, StartError> {
-        let exit = Exit::watch(pid);
         let device = watched(device, Interest::READABLE | Interest::WRITABLE);
-        match (exit, device) {
-            (Ok(exit), Ok(device)) => Ok(Self {
+        match device {
+            Ok(device) => Ok(Self {
                 inner,
                 pid,
                 number,
@@ -73,7 +72,7 @@ impl Terminal {
                 end: OnceLock::new(),
                 ends,
             }),
-            (Err(error), _) | (_, Err(error)) => {
+            Err(error) => {
                 inner.shared.abandon(pid);
                 Err(StartError::System(error))
             }
@@ -131,8 +130,8 @@ impl Terminal {
         if let Some(end) = self.end.get() {
             return *end;
         }
-        let status = exit.wait(self.pid).await;
-        let end = *self.end.get_or_init(|| end_of(status));
+        let told = exit.wait(self.pid).await;
+        let end = *self.end.get_or_init(|| told);
         self.inner.shared.finished(self.pid, Some(None));
         end
     }

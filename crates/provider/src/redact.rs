@@ -3,8 +3,10 @@
 //! A [`Redactor`] knows some secrets by their value (keys, values of variables) and others by their
 //! look. It takes time in proportion to the text whatever the text is, and changes nothing else.
 
+mod forms;
 mod messages;
 mod patterns;
+mod worth;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -26,7 +28,17 @@ const SHORTEST: usize = 8;
 
 /// A variable with one of these in its name is taken for a secret, as it is where the environment
 /// of commands is made.
-const SECRET_WORDS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
+const SECRET_WORDS: [&str; 9] = [
+    "KEY",
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "CREDENTIAL",
+    "WEBHOOK",
+    "COOKIE",
+];
 
 /// Takes secrets out of text. Cheap to clone.
 ///
@@ -80,6 +92,39 @@ impl Redactor {
         }
     }
 
+    /// Knows the secrets among the values of these variables: what is no more than a word of the
+    /// trade, a number, an address without a login or a file that there is, is none.
+    #[must_use]
+    pub fn of_variables(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        let values = variables.into_iter().filter_map(|(_, value)| {
+            // What is not text cannot stand in a text.
+            value
+                .into_string()
+                .ok()
+                .filter(|value| worth::is_secret(value))
+        });
+        let values: Vec<String> = values.collect();
+        let passwords: Vec<String> = values
+            .iter()
+            .filter_map(|value| worth::password(value))
+            .map(str::to_owned)
+            .collect();
+        Self::new(values.into_iter().chain(passwords))
+    }
+
+    /// The values that it knows, in all forms that it looks for: for who must hide them by other
+    /// means.
+    pub fn values(&self) -> impl Iterator<Item = &str> {
+        let values = self.known.iter().flat_map(|known| &known.values);
+        values.map(String::as_str)
+    }
+
+    /// Whether it knows no secret by its value.
+    #[must_use]
+    pub const fn knows_nothing(&self) -> bool {
+        self.known.is_none()
+    }
+
     /// Knows the values of the variables whose names look like those of secrets: the same ones that
     /// commands do not get to see.
     ///
@@ -93,12 +138,8 @@ impl Redactor {
     /// ```
     #[must_use]
     pub fn from_environment(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
-        let values = variables.into_iter().filter_map(|(name, value)| {
-            let secret = names_a_secret(&name.to_string_lossy());
-            // What is not text cannot stand in a text.
-            secret.then(|| value.into_string().ok()).flatten()
-        });
-        Self::new(values)
+        let secret = |(name, _): &(OsString, OsString)| names_a_secret(&name.to_string_lossy());
+        Self::of_variables(variables.into_iter().filter(secret))
     }
 
     /// The same, knowing more.
@@ -114,6 +155,7 @@ impl Redactor {
             // What stands in for a secret must stay as it is when it is met again.
             if value.len() >= SHORTEST && !REDACTED.contains(value) {
                 all.extend(escaped(value));
+                all.extend(forms::base64(value));
                 all.insert(value.to_owned());
             }
         }
@@ -141,25 +183,27 @@ impl Redactor {
         if self.off || text.len() < SHORTEST {
             return Cow::Borrowed(text);
         }
-        let mut spans = self.known.as_ref().map_or_else(Vec::new, |known| {
-            let found = known.search.find_overlapping_iter(text);
-            joined(found.map(|found| found.range()))
-        });
-        let looks = patterns::find(text);
-        if spans.is_empty() && looks.is_empty() {
+        let mut spans = self.known_in(text);
+        spans.extend(patterns::find(text));
+        spans.sort_unstable_by_key(|span| span.end);
+        without(text, spans)
+    }
+
+    /// The text without the secrets that are known by their value. What only looks like one stays:
+    /// this is for text that somebody works with, as a model does with files.
+    #[must_use]
+    pub fn redact_known<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.off || text.len() < SHORTEST {
             return Cow::Borrowed(text);
         }
-        spans.extend(looks);
-        spans.sort_unstable_by_key(|span| span.end);
-        let mut clean = String::with_capacity(text.len());
-        let mut kept = 0;
-        for span in joined(spans) {
-            clean.push_str(text.get(kept..span.start).unwrap_or_default());
-            clean.push_str(REDACTED);
-            kept = span.end;
-        }
-        clean.push_str(text.get(kept..).unwrap_or_default());
-        Cow::Owned(clean)
+        without(text, self.known_in(text))
+    }
+
+    fn known_in(&self, text: &str) -> Vec<Range<usize>> {
+        self.known.as_ref().map_or_else(Vec::new, |known| {
+            let found = known.search.find_overlapping_iter(text);
+            joined(found.map(|found| found.range()))
+        })
     }
 
     /// Takes secrets out of the strings, names and numbers of a JSON value. A number that is a
@@ -226,6 +270,22 @@ impl Redactor {
             Cow::Borrowed(_) | Cow::Owned(_) => Cow::Owned(value.to_string()),
         }
     }
+}
+
+/// The text without these spans, whose ends never go back.
+fn without(text: &str, spans: Vec<Range<usize>>) -> Cow<'_, str> {
+    if spans.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let mut clean = String::with_capacity(text.len());
+    let mut kept = 0;
+    for span in joined(spans) {
+        clean.push_str(text.get(kept..span.start).unwrap_or_default());
+        clean.push_str(REDACTED);
+        kept = span.end;
+    }
+    clean.push_str(text.get(kept..).unwrap_or_default());
+    Cow::Owned(clean)
 }
 
 /// Whether a variable of this name is taken for a secret.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use tooloop_model::ToolUseId;
+use tooloop_policy::Grant;
 
 use crate::Background;
 
@@ -26,6 +27,9 @@ pub struct ToolContext {
     pub background: Background,
     /// What a call that walks folders must leave out although it was let in.
     pub withheld: Withheld,
+    /// What the call was given beyond the sandbox, asked for by itself or foreseen. It was allowed
+    /// with that.
+    pub grants: Vec<Grant>,
 }
 
 impl ToolContext {
@@ -39,6 +43,7 @@ impl ToolContext {
             progress: Progress::none(),
             background: Background::default(),
             withheld: Withheld::nothing(),
+            grants: Vec::new(),
         }
     }
 }

@@ -46,7 +46,7 @@ mod tool;
 pub use background::{Background, Work};
 pub use context::{Progress, ToolContext, Withheld};
 pub use dynamic::{DynTool, ToolFuture};
-pub use output::{ToolError, ToolOutput};
+pub use output::{SandboxRefusal, ToolError, ToolOutput};
 pub use registry::{Registry, RegistryError};
 pub use scope::Scope;
 pub use tool::{Tool, tool};

@@ -19,6 +19,33 @@ pub struct ToolOutput {
     /// What makes this outcome the same as another one, for the detection of loops; `None` if that
     /// is the content. Give it when the content holds what changes each time, such as a duration.
     pub fingerprint: Option<String>,
+    /// What the sandbox refused on the way: an outcome of its own, since more may be asked for.
+    pub refusals: Vec<SandboxRefusal>,
+}
+
+/// Something that the sandbox refused. The model is told of it in the content, too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxRefusal {
+    /// The act, with its path or host: `writing /srv/x`.
+    pub what: String,
+    /// The rule that refused it.
+    pub rule: String,
+    /// What would have to be granted for it; `None`: nothing can be.
+    pub grant: Option<String>,
+}
+
+impl std::fmt::Display for SandboxRefusal {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { what, rule, grant } = self;
+        write!(formatter, "the sandbox refused {what}: {rule}")?;
+        match grant {
+            Some(grant) => write!(
+                formatter,
+                "; to ask for it, call again with \"grant\": [{grant:?}]"
+            ),
+            None => formatter.write_str("; no grant changes that"),
+        }
+    }
 }
 
 impl ToolOutput {

@@ -8,7 +8,7 @@ use tooloop_kernel::{
     Entry, Fallback, Ledger, Limits, OutputWay, RetryPolicy, Settings, Transcript,
 };
 use tooloop_policy::{Policy, Rule};
-use tooloop_provider::{Cassette, Provider};
+use tooloop_provider::{Cassette, Provider, Redactor};
 use tooloop_session::{
     Catalog, ForkedFrom, Header, JsonlStore, Line, MemoryStore, SessionId, Store, files_beside,
     inherited_files, inherited_outputs, outputs_beside, read_past,
@@ -20,7 +20,7 @@ use crate::driver::{self, Keep, Parts};
 use crate::output_schema::{AnswerTool, OutputSchema};
 use crate::paths;
 use crate::replay::RecordingStore;
-use crate::{Approval, BuildError, ResultBudget, Session, SessionError, StopHook};
+use crate::{Approval, Border, BuildError, ResultBudget, Session, SessionError, StopHook};
 
 /// An immutable recipe: provider, model, system prompt, tools, policy. Cheap to clone; any number
 /// of sessions may be made of it.
@@ -35,10 +35,12 @@ struct Recipe {
     policy: Policy,
     approval: Approval,
     results: ResultBudget,
+    secrets: Redactor,
     workspace: PathBuf,
     catalog: Option<Catalog>,
     checkpoints: bool,
     folders: Vec<PathBuf>,
+    border: Option<Arc<Border>>,
     recording: Option<Cassette>,
     /// Whether a session is, or was, on the cassette.
     recorded: AtomicBool,
@@ -58,8 +60,10 @@ pub struct AgentBuilder {
     policy: Policy,
     approval: Approval,
     results: ResultBudget,
+    secrets: Redactor,
     workspace: Option<PathBuf>,
     folders: Vec<PathBuf>,
+    border: Option<Arc<Border>>,
     journal: Option<PathBuf>,
     checkpoints: bool,
     recording: Option<Cassette>,
@@ -145,6 +149,14 @@ impl AgentBuilder {
     /// Adds a folder beside the workspace in which files may be touched.
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folders.push(folder.into());
+        self
+    }
+
+    /// The border that no call crosses by its paths, and what commands may do in their sandbox. The
+    /// tools that run commands are told of the sandbox themselves:
+    /// [`tooloop_tools::ToolConfinement`].
+    pub fn border(mut self, border: Border) -> Self {
+        self.border = Some(Arc::new(border));
         self
     }
 
@@ -246,6 +258,14 @@ impl AgentBuilder {
         self
     }
 
+    /// What the results of tools must not hold: values that are known are taken out before a result
+    /// is recorded, shown or sent. What only looks like a secret stays, since it may be a part of
+    /// the work. Nothing is known if this is not called.
+    pub fn secrets(mut self, secrets: Redactor) -> Self {
+        self.secrets = secrets;
+        self
+    }
+
     /// How often the same calls with the same outcome may come in a row before the turn ends.
     pub fn stop_after_repeats(mut self, times: u32) -> Self {
         self.settings.stop_after_repeats = times;
@@ -311,10 +331,12 @@ impl AgentBuilder {
             policy,
             approval: self.approval,
             results: self.results,
+            secrets: self.secrets,
             workspace,
             catalog,
             checkpoints: self.checkpoints,
             folders,
+            border: self.border,
             recording: self.recording,
             recorded: AtomicBool::new(false),
             chance: self.chance.unwrap_or(driver::chance),
@@ -544,12 +566,14 @@ impl Agent {
             policy: Arc::new(RwLock::new(policy)),
             approval: recipe.approval.clone(),
             workspace: recipe.workspace.clone(),
+            border: recipe.border.clone(),
             store,
             transcript: past.transcript,
             warnings: past.warnings,
             resumed: past.resumed,
             chance: recipe.chance,
             results: recipe.results,
+            secrets: recipe.secrets.clone(),
             outputs,
             files: past
                 .files

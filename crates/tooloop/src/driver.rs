@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use tooloop_kernel::{
 };
 use tooloop_model::{Content, ToolInput, ToolUse, ToolUseId};
 use tooloop_policy::Policy;
-use tooloop_provider::Provider;
+use tooloop_provider::{Provider, Redactor};
 use tooloop_session::{Store, StoreError};
 use tooloop_tool::{Background, Progress, Registry, ToolContext, ToolError, ToolOutput};
 use tracing::{Instrument, Span};
@@ -42,7 +42,8 @@ use crate::session::Command;
 use crate::trace::Trace;
 use crate::turn::{ReportSender, TurnUnderWay};
 use crate::{
-    Approval, Event, Question, Reply, ResultBudget, Session, SessionError, StopHook, Stopping,
+    Allowance, Approval, Border, DeniedBy, Event, Question, Reply, ResultBudget, Session,
+    SessionError, StopHook, Stopping,
 };
 
 /// How long closing waits for tools that were told to end. A shell gets two seconds between TERM
@@ -59,6 +60,7 @@ pub(crate) struct Parts {
     pub(crate) policy: Arc<RwLock<Policy>>,
     pub(crate) approval: Approval,
     pub(crate) workspace: PathBuf,
+    pub(crate) border: Option<Arc<Border>>,
     pub(crate) store: Box<dyn Store>,
     pub(crate) transcript: Transcript,
     pub(crate) warnings: Vec<String>,
@@ -66,6 +68,7 @@ pub(crate) struct Parts {
     /// Where random numbers come from.
     pub(crate) chance: fn() -> u16,
     pub(crate) results: ResultBudget,
+    pub(crate) secrets: Redactor,
     /// Where long results go, and whether that ends with the session.
     pub(crate) outputs: Option<(PathBuf, Keep)>,
     /// Where the old contents of files are kept, if they are.
@@ -96,6 +99,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         registry: parts.registry.clone(),
         policy: Arc::clone(&parts.policy),
         workspace: parts.workspace.clone(),
+        border: parts.border.clone(),
     });
     let outputs = parts.outputs.as_ref().map(|(folder, _)| folder.clone());
     let temporary = parts
@@ -109,6 +113,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         Some(ledger) => kernel.with_ledger(ledger),
         None => kernel,
     };
+    let judge = Arc::clone(&gate);
     let driver = Driver {
         kernel,
         output: parts.output,
@@ -117,7 +122,6 @@ pub(crate) fn start(parts: Parts) -> Session {
         gate,
         provider: parts.provider,
         registry: parts.registry,
-        policy: parts.policy,
         approval: parts.approval,
         workspace: parts.workspace,
         journal: Journal::new(parts.store),
@@ -137,7 +141,8 @@ pub(crate) fn start(parts: Parts) -> Session {
         trace: Trace::new(id),
         rewinding: None,
         background: background.clone(),
-        results: Arc::new(Results::new(parts.results, outputs)),
+        results: Arc::new(Results::new(parts.results, outputs, parts.secrets.clone())),
+        secrets: parts.secrets,
         temporary,
         checkpoints,
         noticed: noticing,
@@ -149,6 +154,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         warnings,
         commands,
         events,
+        gate: judge,
         background,
         noticed,
         end,
@@ -161,7 +167,6 @@ struct Driver {
     gate: Arc<RegistryGate>,
     provider: Arc<dyn Provider>,
     registry: Registry,
-    policy: Arc<RwLock<Policy>>,
     approval: Approval,
     workspace: PathBuf,
     journal: Journal,
@@ -195,6 +200,8 @@ struct Driver {
     rewinding: Option<oneshot::Sender<Result<(), SessionError>>>,
     background: Background,
     results: Arc<Results>,
+    /// Knows what is not to be shown.
+    secrets: Redactor,
     /// The folder that ends with the session.
     temporary: Option<PathBuf>,
     checkpoints: Option<Checkpoints>,
@@ -536,6 +543,7 @@ impl Driver {
             tool_use_id: tool_use.id,
             duration,
             details: output.details,
+            refusals: output.refusals,
         });
         Some(Input::ToolFinished {
             run,
@@ -547,19 +555,28 @@ impl Driver {
 
     fn replied(&mut self, ask: u64, reply: Reply) -> Option<Input> {
         let tool_use = self.asked.remove(&ask)?;
+        if matches!(reply, Reply::Deny { .. } | Reply::DenyAndStop { .. }) {
+            self.gate.refused(&tool_use);
+        }
         let answer = match reply {
             Reply::Allow => Answer::Allow { rule: None },
             Reply::AllowForSession => {
-                let rule = self.gate.rule(&tool_use);
-                let words = rule.as_ref().map(ToString::to_string);
-                if let Some(rule) = rule {
-                    let policy = self.policy.write();
-                    let mut policy = policy.unwrap_or_else(PoisonError::into_inner);
-                    policy.allow.push(rule);
-                }
-                Answer::Allow { rule: words }
+                let rules = self.gate.rules(&tool_use);
+                let rule = self.gate.allow(rules);
+                Answer::Allow { rule }
             }
-            Reply::Deny { reason } => Answer::Deny { reason },
+            Reply::AllowWith(Allowance { input: _, rules }) => {
+                let rule = self.gate.allow(rules);
+                Answer::Allow { rule }
+            }
+            Reply::Deny { reason } => Answer::Deny {
+                reason,
+                stops: false,
+            },
+            Reply::DenyAndStop { reason } => Answer::Deny {
+                reason,
+                stops: true,
+            },
         };
         Some(Input::Answered { ask, answer })
     }
@@ -654,10 +671,18 @@ impl Driver {
             } => {
                 let question = Question {
                     ask,
-                    rule: self.gate.rule(&tool_use),
+                    cause: self.gate.cause(&tool_use),
+                    rules: self.gate.rules(&tool_use),
                     tool_use: tool_use.clone(),
                     reason,
                 };
+                if let Some(turn) = &mut self.turn {
+                    let by = match self.approval {
+                        Approval::Nobody => DeniedBy::Nobody,
+                        Approval::By(_) => DeniedBy::Answer,
+                    };
+                    turn.asked(tool_use.id.clone(), by, question.cause);
+                }
                 self.trace.asked(&tool_use);
                 self.asked.insert(ask, tool_use);
                 self.events.send(&Event::Asked(question.clone()));
@@ -700,10 +725,11 @@ impl Driver {
         let progress = if self.events.is_watched() {
             let events = Arc::clone(&self.events);
             let id = tool_use.id.clone();
+            let secrets = self.secrets.clone();
             Progress::to(move |text| {
                 events.send(&Event::ToolProgress {
                     tool_use_id: id.clone(),
-                    text: text.into(),
+                    text: secrets.redact_known(text).into(),
                 });
             })
         } else {
@@ -716,6 +742,7 @@ impl Driver {
             progress,
             background: self.background.clone(),
             withheld: self.gate.withheld(&tool_use.name),
+            grants: self.gate.grants(&tool_use),
         };
         self.events.send(&Event::ToolStarted {
             tool_use: tool_use.clone(),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tooloop_kernel::Entry;
 use tooloop_model::{StreamEvent, ToolUse, ToolUseId};
+use tooloop_tool::SandboxRefusal;
 
 use crate::{Question, TurnReport};
 
@@ -48,6 +49,8 @@ pub enum Event {
         duration: Duration,
         /// What a person may be shown in place of the result.
         details: Option<String>,
+        /// What the sandbox refused it on the way.
+        refusals: Vec<SandboxRefusal>,
     },
     /// Somebody is asked about a call.
     Asked(Question),

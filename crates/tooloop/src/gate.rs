@@ -1,20 +1,29 @@
 //! Where registry and policy meet: the kernel's gate.
 
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tooloop_kernel::{Gate, Judgement, Verdict};
 use tooloop_model::{JsonObject, ToolInput, ToolUse};
-use tooloop_policy::{Access, AccessEffect, Decision, Policy, Rule, Touch};
+use tooloop_policy::{Access, AccessEffect, AskCause, Decision, Grant, Policy, Rule, Touch};
 use tooloop_tool::{Registry, Withheld};
 
-use crate::paths;
+use crate::{Border, border, paths};
 
+/// What is called by name, and what may be.
 pub(crate) struct RegistryGate {
     pub(crate) registry: Registry,
     pub(crate) policy: Arc<RwLock<Policy>>,
     pub(crate) workspace: PathBuf,
+    pub(crate) border: Option<Arc<Border>>,
+}
+
+impl fmt::Debug for RegistryGate {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("RegistryGate(..)")
+    }
 }
 
 impl RegistryGate {
@@ -43,7 +52,7 @@ impl RegistryGate {
             }
         };
         let both = |path: &Path| {
-            let path = self.workspace.join(path);
+            let path = self.seen(self.workspace.join(path));
             [paths::normal(&path), paths::real(&path)]
         };
         for touch in access.touches {
@@ -57,6 +66,33 @@ impl RegistryGate {
         }
         access.touches = touches;
         access
+    }
+
+    /// Where a path is that names a temporary folder as commands see it.
+    fn seen(&self, path: PathBuf) -> PathBuf {
+        let view = self.border.as_ref().and_then(|border| border.view.as_ref());
+        view.map_or(path.clone(), |view| view.real(&path))
+    }
+
+    /// What an allowed call is given beyond the sandbox.
+    pub(crate) fn grants(&self, tool_use: &ToolUse) -> Vec<Grant> {
+        let (Some(border), Ok(access)) = (&self.border, self.access(tool_use)) else {
+            return Vec::new();
+        };
+        read(&self.policy, |policy| {
+            border.grants(&tool_use.name, &access, &self.workspace, policy)
+        })
+    }
+
+    /// Takes note that somebody said no: what the call asked for is not asked about again.
+    pub(crate) fn refused(&self, tool_use: &ToolUse) {
+        let Ok(access) = self.access(tool_use) else {
+            return;
+        };
+        let rules = border::refusing(&access);
+        if !rules.is_empty() {
+            change(&self.policy, |policy| policy.deny.extend(rules));
+        }
     }
 
     fn unknown(&self, name: &str) -> String {
@@ -75,12 +111,19 @@ impl RegistryGate {
     /// What a call of this tool must leave out where it meets it.
     pub(crate) fn withheld(&self, tool: &str) -> Withheld {
         let withholding = read(&self.policy, |policy| policy.withholding(tool));
-        withholding.map_or_else(Withheld::nothing, |withholding| {
-            Withheld::by(move |path| withholding.holds(path))
+        let hidden = self.border.as_ref().map(|border| &border.boundary.hidden);
+        let hidden = hidden.filter(|hidden| !hidden.is_empty()).cloned();
+        if withholding.is_none() && hidden.is_none() {
+            return Withheld::nothing();
+        }
+        Withheld::by(move |path| {
+            let is_hidden = |hidden: &Vec<PathBuf>| hidden.iter().any(|one| path.starts_with(one));
+            withholding.as_ref().is_some_and(|rules| rules.holds(path))
+                || hidden.as_ref().is_some_and(is_hidden)
         })
     }
 
-    /// The rules that "always" would add for this call.
+    /// The exact rules that "always" would add for this call; empty if none would cover just it.
     pub(crate) fn rules(&self, tool_use: &ToolUse) -> Vec<Rule> {
         let Ok(access) = self.access(tool_use) else {
             return Vec::new();
@@ -90,10 +133,25 @@ impl RegistryGate {
         })
     }
 
-    /// The rule that "always" would add for this call, if one says it all.
-    pub(crate) fn rule(&self, tool_use: &ToolUse) -> Option<Rule> {
-        let mut rules = self.rules(tool_use).into_iter();
-        rules.next().filter(|_| rules.next().is_none())
+    /// What kind of reason there is to ask about this call.
+    pub(crate) fn cause(&self, tool_use: &ToolUse) -> Option<AskCause> {
+        match self.judge(tool_use).verdict {
+            Verdict::Ask { cause, .. } => Some(cause),
+            Verdict::Allow | Verdict::Deny { .. } | Verdict::Invalid { .. } => None,
+        }
+    }
+
+    /// Adds rules that allow; gives their words back.
+    pub(crate) fn allow(&self, rules: Vec<Rule>) -> Option<String> {
+        let words: Vec<_> = rules.iter().map(ToString::to_string).collect();
+        change(&self.policy, |policy| {
+            for rule in rules {
+                if !policy.allow.contains(&rule) {
+                    policy.allow.push(rule);
+                }
+            }
+        });
+        (!words.is_empty()).then(|| words.join(", "))
     }
 }
 
@@ -108,9 +166,14 @@ impl Gate for RegistryGate {
                 };
             }
         };
-        let verdict = match read(&self.policy, |policy| {
-            policy.decide(&tool_use.name, &access)
-        }) {
+        let decision = read(&self.policy, |policy| {
+            let decision = policy.decide(&tool_use.name, &access);
+            let border = self.border.as_ref().filter(|_| !decision.is_deny());
+            border
+                .and_then(|border| border.refuses(&tool_use.name, &access, policy))
+                .map_or(decision, |reason| Decision::Deny { reason })
+        });
+        let verdict = match decision {
             Decision::Allow => Verdict::Allow,
             Decision::Ask { reason, cause } => Verdict::Ask { reason, cause },
             Decision::Deny { reason } => Verdict::Deny { reason },
@@ -122,7 +185,11 @@ impl Gate for RegistryGate {
     }
 }
 
-fn read<T>(policy: &RwLock<Policy>, look: impl FnOnce(&Policy) -> T) -> T {
+pub(crate) fn change(policy: &RwLock<Policy>, change: impl FnOnce(&mut Policy)) {
+    change(&mut policy.write().unwrap_or_else(PoisonError::into_inner));
+}
+
+pub(crate) fn read<T>(policy: &RwLock<Policy>, look: impl FnOnce(&Policy) -> T) -> T {
     // A policy is plain data: a panic elsewhere cannot have left it half changed.
     look(&policy.read().unwrap_or_else(PoisonError::into_inner))
 }

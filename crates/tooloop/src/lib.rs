@@ -34,15 +34,19 @@
 
 mod agent;
 mod approval;
+mod border;
+pub mod boundary;
 mod checkpoints;
 mod driver;
 mod error;
 mod event;
 mod gate;
+pub mod hooks;
 mod keeping;
 mod model_call;
 mod output_schema;
 mod paths;
+mod permissions;
 mod prompt;
 pub mod replay;
 mod report;
@@ -61,13 +65,17 @@ pub use tooloop_session as journal;
 pub use tooloop_tools as tools;
 
 pub use agent::{Agent, AgentBuilder};
-pub use approval::{Approval, Approver, Question, Reply};
+pub use approval::{
+    Allowance, Approval, Approver, Destination, PermissionAnswer, PermissionChange,
+    PermissionUpdate, Question, Reply, ToolApprover,
+};
+pub use border::Border;
 pub use checkpoints::FilesRewound;
 pub use error::{BuildError, SessionError};
 pub use event::{Event, Events};
 pub use output_schema::{OutputSchema, SchemaError};
 pub use prompt::{bash_only_system_prompt, default_system_prompt};
-pub use report::{Denial, TurnReport};
+pub use report::{Denial, DeniedBy, TurnReport};
 pub use results::ResultBudget;
 pub use rewind::{PastTurn, Rewind, Rewound, What, fork_journal, past_turns};
 pub use session::Session;
@@ -83,10 +91,13 @@ pub use tooloop_model::{
     ModelError, ModelErrorKind, ModelInfo, Money, Price, StopReason, StreamEvent, ToolDefinition,
     ToolInput, ToolResult, ToolUse, ToolUseId, Usage,
 };
-pub use tooloop_policy::{Access, AccessEffect, Decision, Mode, Policy, Rule, Touch};
+pub use tooloop_policy::{
+    Access, AccessEffect, AskCause, Confinement, Decision, ExplainedPart, Explanation, Grant,
+    MetRule, Mode, PartEffect, PartKind, PartVerdict, Policy, Reach, Rule, RuleList, Touch,
+};
 pub use tooloop_tool::{
-    Background, DynTool, Progress, Registry, RegistryError, Scope, Tool, ToolContext, ToolError,
-    ToolFuture, ToolOutput, Withheld, Work, conformance, tool,
+    Background, DynTool, Progress, Registry, RegistryError, SandboxRefusal, Scope, Tool,
+    ToolContext, ToolError, ToolFuture, ToolOutput, Withheld, Work, conformance, tool,
 };
 
 /// The README's example is compiled with the tests.
@@ -98,3 +109,8 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/replay.md")]
 struct ReplayPage;
+
+/// And that of the page about the sandbox.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/sandbox.md")]
+struct SandboxPage;

@@ -3,6 +3,7 @@
 //! What is too long goes into a file of the session, and the model gets its beginning, its end and
 //! the file's name.
 
+use std::borrow::Cow;
 use std::collections::hash_map::DefaultHasher;
 use std::fs::{DirBuilder, OpenOptions};
 use std::hash::{Hash, Hasher};
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tooloop_model::{Content, ToolUseId};
+use tooloop_provider::Redactor;
 use tooloop_tool::{ToolError, ToolOutput};
 
 /// How long results may be, in characters.
@@ -48,15 +50,22 @@ impl ResultBudget {
 pub(crate) struct Results {
     budget: ResultBudget,
     folder: Option<PathBuf>,
+    /// Knows what no result may hold.
+    secrets: Redactor,
     /// The characters shown of the results that go with the next request.
     shown: Mutex<usize>,
 }
 
 impl Results {
-    pub(crate) const fn new(budget: ResultBudget, folder: Option<PathBuf>) -> Self {
+    pub(crate) const fn new(
+        budget: ResultBudget,
+        folder: Option<PathBuf>,
+        secrets: Redactor,
+    ) -> Self {
         Self {
             budget,
             folder,
+            secrets,
             shown: Mutex::new(0),
         }
     }
@@ -85,7 +94,8 @@ impl Results {
         id: ToolUseId,
         result: Result<ToolOutput, ToolError>,
     ) -> ToolOutput {
-        let output = result.unwrap_or_else(|error| ToolOutput::failure(error.to_string()));
+        let mut output = result.unwrap_or_else(|error| ToolOutput::failure(error.to_string()));
+        self.clean(&mut output);
         let bytes: usize = output.content.iter().map(size).sum();
         if bytes <= self.budget.preview {
             return output;
@@ -98,6 +108,26 @@ impl Results {
         fit.await.unwrap_or_else(|error| {
             ToolOutput::failure(format!("the result was lost on its way: {error}"))
         })
+    }
+
+    /// Takes secrets out before anything else is done with a result: what is shown, sent, kept and
+    /// compared is the same.
+    fn clean(&self, output: &mut ToolOutput) {
+        if self.secrets.knows_nothing() {
+            return;
+        }
+        let known = |text: &mut String| {
+            if let Cow::Owned(clean) = self.secrets.redact_known(text) {
+                *text = clean;
+            }
+        };
+        for part in &mut output.content {
+            match part {
+                Content::Text(text) => known(text),
+                Content::Image(_) | Content::Document(_) => {}
+            }
+        }
+        output.details.as_mut().map(known).unwrap_or_default();
     }
 
     /// The result as the model gets it. May write a file: not to be called where others wait.
@@ -211,7 +241,7 @@ mod tests {
             message: 250,
             preview: 20,
         };
-        Results::new(budget, folder)
+        Results::new(budget, folder, Redactor::off())
     }
 
     fn text(output: &ToolOutput) -> &str {
@@ -246,6 +276,31 @@ mod tests {
         let again = results.fit(&id("tu_1"), ToolOutput::text(long));
         assert_eq!(again.fingerprint, fit.fingerprint);
         assert_eq!(again.source, Some(outputs.join("result-tu_1-2.txt")));
+    }
+
+    #[tokio::test]
+    async fn secrets_are_taken_out_before_a_result_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let results = Arc::new(Results {
+            secrets: Redactor::new(["hunter2hunter2".to_owned()]),
+            ..results(Some(folder.path().to_owned()))
+        });
+        let said = |text: &str| ToolOutput {
+            details: Some(format!("details: {text}")),
+            ..ToolOutput::text(text)
+        };
+        let looks = "sk-ant-0123456789abcdef";
+        let result = Ok(said(&format!("a hunter2hunter2 {looks}")));
+        let fit = Arc::clone(&results).fitted(id("a"), result).await;
+        // What only looks like a key stays: files are worked with.
+        assert_eq!(fit, said(&format!("a [redacted] {looks}")));
+        let failed = Err(ToolError::Failed("no hunter2hunter2".into()));
+        let fit = Arc::clone(&results).fitted(id("b"), failed).await;
+        assert!(text(&fit).ends_with("no [redacted]"), "{fit:?}");
+        let long = ToolOutput::text("hunter2hunter2 ".repeat(100));
+        let fit = Arc::clone(&results).fitted(id("c"), Ok(long)).await;
+        let kept = std::fs::read_to_string(fit.source.unwrap()).unwrap();
+        assert_eq!(kept, "[redacted] ".repeat(100));
     }
 
     #[test]

@@ -10,10 +10,13 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::watch;
-use tooloop_exec::{Command, Environment, Outcome, OutputLimits, Progress, Shell, StartError};
+use tooloop_exec::{
+    Command, Environment, Mask, Outcome, OutputLimits, Progress, Shell, StartError,
+};
 use tooloop_policy::{Access, shell};
 use tooloop_tool::{Scope, Tool, ToolContext, ToolError, ToolOutput};
 
+use crate::confinement::{ToolConfinement, Wall, WantedGrant};
 use crate::ending::{end, leftovers, not_started};
 use crate::jobs::{JobSettings, Jobs, Start};
 use crate::{Ops, TimeLimit};
@@ -46,9 +49,13 @@ pub struct BashSettings {
     pub spool_folder: PathBuf,
     /// The largest size of such an output in bytes.
     pub spool_bytes: u64,
+    /// What is hidden in outputs, those of jobs included, as they come.
+    pub mask: Option<Mask>,
     /// The bounds of background jobs. `None`: there are none, and `run_in_background` is not
     /// offered; for an agent without `job_output` and `job_stop`.
     pub jobs: Option<JobSettings>,
+    /// The sandbox that commands run in; `None`: none, and `grant` is not offered.
+    pub confinement: Option<ToolConfinement>,
 }
 
 impl BashSettings {
@@ -62,7 +69,9 @@ impl BashSettings {
             folders: Vec::new(),
             spool_folder: std::env::temp_dir().join("tooloop-outputs"),
             spool_bytes: OutputLimits::default().spool_bytes,
+            mask: None,
             jobs: Some(JobSettings::default()),
+            confinement: None,
         }
     }
 }
@@ -82,6 +91,10 @@ pub struct BashInput {
     /// What the command is for, in a few words.
     #[serde(default)]
     pub description: Option<String>,
+    /// What it needs beyond the sandbox: write:/path, network, host:NAME, unconfined. The user is
+    /// asked.
+    #[serde(default)]
+    pub grant: Vec<WantedGrant>,
 }
 
 impl Bash {
@@ -197,6 +210,7 @@ impl Bash {
         command.cancellation = context.cancellation.clone();
         command.output.spool_folder = Some(settings.spool_folder.clone());
         command.output.spool_bytes = settings.spool_bytes;
+        command.output.mask = settings.mask.clone();
         command
     }
 
@@ -208,10 +222,16 @@ impl Bash {
         context: &ToolContext,
     ) -> Result<Result<Begun, StartError>, ToolError> {
         let mut command = self.command(input, start, context);
-        if !input.run_in_background {
-            return Ok(self.watched(command, context).await.map(Begun::Ended));
-        }
         let settings = &self.settings;
+        let wall = match &settings.confinement {
+            Some(confinement) => confinement.wall_for(context, start)?,
+            None => None,
+        };
+        command.sandbox = wall.as_ref().map(Wall::confined);
+        if !input.run_in_background {
+            let ran = self.watched(command, context).await;
+            return Ok(ran.map(|outcome| Begun::Ended(outcome, wall)));
+        }
         let jobs = settings
             .jobs
             .as_ref()
@@ -228,6 +248,7 @@ impl Bash {
             folder: &settings.spool_folder,
             settings: jobs,
             context,
+            wall,
         };
         let answer = self.jobs.start(start).await?;
         Ok(answer.map(Begun::Job))
@@ -260,7 +281,7 @@ impl Bash {
 
 /// What came of a call.
 enum Begun {
-    Ended(Outcome),
+    Ended(Outcome, Option<Wall>),
     /// It runs on: what is to be said about the job.
     Job(String),
 }
@@ -278,13 +299,19 @@ impl Tool for Bash {
 
     fn withheld_fields(&self) -> &[&str] {
         match self.settings.jobs {
-            Some(_) => &[],
-            None => &["run_in_background"],
+            Some(_) if self.settings.confinement.is_some() => &[],
+            Some(_) => &["grant"],
+            None if self.settings.confinement.is_some() => &["run_in_background"],
+            None => &["run_in_background", "grant"],
         }
     }
 
     fn access(&self, input: &BashInput) -> Access {
-        let access = Access::command(&input.command);
+        let mut access = Access::command(&input.command);
+        // Relative paths in the line mean paths in it.
+        access.directory = self.directory().clone();
+        let grants = input.grant.iter().map(|wanted| wanted.0.clone());
+        let access = grants.fold(access, Access::wanting);
         // The next call feels another directory, and a job is there to stay: such a call must run
         // once, and in its place.
         if input.run_in_background || moves(&input.command) {
@@ -306,13 +333,18 @@ impl Tool for Bash {
             ran = self.begin(&input, &alive, context).await?;
             (start, note) = (alive, Some(why));
         }
-        let outcome = match ran.map_err(|error| not_started(&error))? {
-            Begun::Ended(outcome) => outcome,
+        let (outcome, wall) = match ran.map_err(|error| not_started(&error))? {
+            Begun::Ended(outcome, wall) => (outcome, wall),
             Begun::Job(answer) => return Ok(started(&answer, note.as_deref())),
         };
         let stays = self.keep_directory(&start, outcome.final_directory.clone(), workspace);
-        let notes: Vec<String> = note.into_iter().chain(stays).collect();
-        Ok(report(&outcome, &notes))
+        let mut notes: Vec<String> = note.into_iter().chain(stays).collect();
+        let refusals = wall.map_or_else(Vec::new, |wall| wall.refusals(&outcome.output));
+        notes.extend(refusals.iter().map(|refusal| format!("({refusal})")));
+        Ok(ToolOutput {
+            refusals,
+            ..report(&outcome, &notes)
+        })
     }
 
     fn for_session(&self, scope: &Scope) -> Option<Self> {

@@ -3,17 +3,20 @@
 #![warn(missing_docs)]
 
 mod bash;
+mod confinement;
 mod ending;
 mod files;
 mod jobs;
 mod millis;
 mod ops;
+mod sandbox_proxy;
 mod search;
 mod terminal;
 mod todo;
 mod web;
 
 pub use bash::{Bash, BashInput, BashSettings};
+pub use confinement::{TempView, ToolConfinement, ViewedOps, Wall, WantedGrant};
 pub use files::{
     ApplyPatch, ApplyPatchInput, Edit, EditInput, FileKind, FolderEntry, Listing, OpenFile, Read,
     ReadInput, ReadSeek, Write, WriteAs, WriteInput,
@@ -21,6 +24,10 @@ pub use files::{
 pub use jobs::{JobOutput, JobOutputInput, JobSettings, JobStop, JobStopInput};
 pub use millis::{TimeLimit, Wait};
 pub use ops::{LocalOps, Ops, OpsFuture};
+pub use sandbox_proxy::{
+    Denied, DeniedWhy, HostPattern, HostPatternError, SandboxProxy, SandboxProxyError,
+    SandboxProxySettings,
+};
 pub use search::{Count, Glob, GlobInput, Grep, GrepInput, GrepMode, SearchSettings};
 pub use terminal::{Terminal, TerminalAction, TerminalInput, TerminalSettings};
 pub use todo::{Todo, TodoInput, TodoItem, TodoStatus};

@@ -5,7 +5,6 @@
 //! [`controls`], [`live`], [`screen`]); this file and [`turn`] bring them together with session,
 //! terminal and signals. It must not know how a session works inside.
 
-mod approver;
 mod calls;
 mod commands;
 mod controls;
@@ -13,6 +12,7 @@ mod editor;
 mod keys;
 mod live;
 mod paint;
+mod permissions;
 mod reader;
 mod recap;
 mod rewind;
@@ -33,9 +33,8 @@ use std::time::{Duration, Instant};
 
 use tooloop::exec::Processes;
 use tooloop::provider::Provider;
-use tooloop::{Agent, Approval, Session};
+use tooloop::{Agent, Approval, Policy, Session};
 
-use self::approver::Questions;
 use self::commands::{COMMANDS, Command, KEYS, Typed};
 use self::editor::{Editor, Line};
 use self::paint::{Out, Style, gap, line};
@@ -43,10 +42,14 @@ use self::terminal::{Faults, Terminal};
 use self::turn::{Ended, Turn};
 use self::words::Spent;
 use crate::exit::{Failure, Status};
+use crate::permissions::RuleSources;
+use crate::project_rules::ProjectRules;
+use crate::questions::Questions;
 use crate::sessions;
 use crate::setup::{self, Caps, Setup};
 use crate::signals::Signals;
 use crate::text;
+use crate::wall::SandboxReport;
 
 /// For how long after an interrupt Ctrl-C still means to leave.
 const SECOND_PRESS: Duration = Duration::from_millis(1_500);
@@ -57,7 +60,6 @@ pub(crate) async fn run(
     setup: Setup,
     workspace: &Path,
 ) -> Result<Status, Failure> {
-    check_terminal()?;
     let internal = |what: &'static str| {
         move |error: io::Error| Failure::new(Status::Internal, format!("{what}: {error}"))
     };
@@ -85,8 +87,12 @@ pub(crate) async fn run(
         caps: setup.caps,
         model: setup.model,
         other_model: false,
+        begun: session.policy(),
         session: Some(session),
+        saved_rules: setup.saved_rules,
+        rule_sources: setup.rule_sources,
         processes: setup.processes,
+        sandbox: setup.sandbox,
         spent: Spent::default(),
         editor,
         signals,
@@ -106,12 +112,17 @@ pub(crate) async fn run(
         front.talk(prompt).await
     };
     let left = left.await;
-    front.close(left).await
+    let closed = front.close(left).await;
+    if let Some(temp) = setup.temp {
+        // All that could write there has ended.
+        temp.sweep();
+    }
+    closed
 }
 
 /// The editor, the frames and the questions need a terminal on all three, one that can move its
 /// cursor.
-fn check_terminal() -> Result<(), Failure> {
+pub(crate) fn check_terminal() -> Result<(), Failure> {
     let terminals = [
         ("standard input", io::stdin().is_terminal()),
         ("standard output", io::stdout().is_terminal()),
@@ -139,7 +150,12 @@ struct Front {
     other_model: bool,
     /// `None` only while it is being replaced.
     session: Option<Session>,
+    /// The policy that it began with.
+    begun: Policy,
+    saved_rules: ProjectRules,
+    rule_sources: RuleSources,
     processes: Processes,
+    sandbox: SandboxReport,
     spent: Spent,
     editor: Editor,
     signals: Signals,
@@ -191,14 +207,16 @@ impl Front {
     async fn greet(&self, workspace: &Path, warnings: Vec<String>) -> Result<(), Failure> {
         let session = self.session()?;
         let first = format!(
-            "tooloop {} · {} · {} · sandbox off",
+            "tooloop {} · {} · {} · {}",
             env!("CARGO_PKG_VERSION"),
             self.model,
-            workspace.display()
+            workspace.display(),
+            self.sandbox.short()
         );
         self.say(Style::Bold, &first).await?;
         let help = "/help shows commands and keys, Ctrl-D leaves.";
         self.say(Style::Dim, help).await?;
+        self.say(Style::Dim, &self.sandbox.line()).await?;
         for warning in warnings.iter().chain(session.warnings()) {
             self.say(Style::Notice, warning).await?;
         }
@@ -339,6 +357,7 @@ impl Front {
             terminal: &self.terminal,
             signals: &mut self.signals,
             questions: &self.questions,
+            saved_rules: &self.saved_rules,
             faults: &self.faults,
             color: self.color,
         };
@@ -384,7 +403,19 @@ impl Front {
                 let words = format!("{} writes from now on.", self.model);
                 self.say(Style::Plain, &words).await?;
             }
+            Command::Sandbox => {
+                for line in self.sandbox.lines() {
+                    self.say(Style::Plain, &line).await?;
+                }
+            }
             Command::Clear => self.clear().await?,
+            Command::Permissions(words) => {
+                let columns = usize::from(Terminal::size().0);
+                let (begun, sources) = (&self.begun, &self.rule_sources);
+                let session = self.session()?;
+                let outs = permissions::permissions(&words, session, begun, sources, columns);
+                self.print(&outs).await?;
+            }
             Command::Rewind(wanted) => {
                 let initial = self.rewind(&wanted).await?;
                 return Ok(Next::Prompt { initial });
@@ -411,7 +442,9 @@ impl Front {
             still_running = old.background();
             old.close().await?;
         }
-        self.session = Some(self.agent.session()?);
+        let session = self.agent.session()?;
+        self.begun = session.policy();
+        self.session = Some(session);
         if self.other_model {
             self.apply_model().await?;
         }

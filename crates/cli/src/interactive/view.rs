@@ -207,11 +207,15 @@ impl View {
                 tool_use_id,
                 duration,
                 details,
+                refusals,
             } => {
                 if let Some(call) = self.calls.get_mut(tool_use_id) {
                     call.running = None;
                     call.duration = Some(*duration);
                     call.details.clone_from(details);
+                }
+                for refusal in refusals {
+                    self.note(Style::Notice, &refusal.to_string(), &mut outs);
                 }
                 self.turn_to(Doing::Waiting, now);
             }
@@ -256,6 +260,12 @@ impl View {
         }
         outs.extend(self.lines(style, words));
         outs
+    }
+
+    /// All of a call, however long.
+    pub(crate) fn all_of(&mut self, id: &ToolUseId) -> Vec<Out> {
+        let call = self.calls.get(id);
+        call.map_or_else(Vec::new, |call| calls::all(&call.tool_use))
     }
 
     fn turn_to(&mut self, doing: Doing, now: Instant) {
@@ -513,14 +523,23 @@ impl View {
         self.know(&question.tool_use);
         self.part(outs);
         outs.extend(calls::whole(&question.tool_use));
-        let reason = text::one_line(&text::clean(&question.reason));
+        let reason = text::one_line(&text::reveal(&question.reason));
         outs.push(line(Style::Notice, format!("  asks: {reason}")));
-        if let Some(rule) = &question.rule {
-            let rule = text::reveal(&rule.to_string()).replace('\n', "\\n");
-            outs.push(line(
-                Style::Dim,
-                format!("  always would add the rule {rule}"),
-            ));
+        let rules = question.rules.iter();
+        let rules: Vec<_> = rules
+            .map(|rule| text::reveal(&rule.to_string()).replace('\n', "\\n"))
+            .collect();
+        match rules.as_slice() {
+            [] => {}
+            [rule] => {
+                let words = format!("  always would add the rule {rule}");
+                outs.push(line(Style::Dim, words));
+            }
+            rules => {
+                outs.push(line(Style::Dim, "  always would add these rules:"));
+                let each = rules.iter();
+                outs.extend(each.map(|rule| line(Style::Dim, format!("    {rule}"))));
+            }
         }
         let id = question.tool_use.id.clone();
         if let Some(call) = self.calls.get_mut(&id) {

@@ -81,6 +81,7 @@ impl Bench {
             tool_use_id: call.id.clone(),
             duration: Duration::from_millis(1_200),
             details: None,
+            refusals: Vec::new(),
         });
         self.answered(call, result)
     }
@@ -240,6 +241,7 @@ fn a_call_that_never_ran_is_shown_with_its_answer() {
             tool_use_id: "2".into(),
             permission: Permission::Denied {
                 reason: "a rule".into(),
+                stops: false,
             },
         })
         .record(Entry::CallFinished(ToolResult::error(
@@ -302,7 +304,8 @@ fn a_question_stands_over_its_answer_and_its_result() {
         ask: 1,
         tool_use: call.clone(),
         reason: "`touch x` is not\ncovered".into(),
-        rule: Some("Bash(touch x)".parse().unwrap()),
+        cause: None,
+        rules: vec!["Bash(touch x)".parse().unwrap()],
     }));
     let remark = bench.view.remark(Style::Dim, "✓ allowed once");
     bench.outs.extend(remark);
@@ -335,7 +338,8 @@ fn nothing_of_what_others_say_acts_on_the_terminal() {
             ask: 1,
             tool_use: call,
             reason: evil.into(),
-            rule: None,
+            cause: None,
+            rules: Vec::new(),
         }))
         .take(Event::Warning(evil.into()));
     bench.outs.extend(prompt(evil));

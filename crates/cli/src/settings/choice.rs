@@ -3,7 +3,6 @@
 use tooloop::Mode;
 use tooloop::provider::{ReasoningEcho, WireFormat};
 
-use super::Sandbox;
 use super::slot::is_variable;
 use crate::toolset::{self, ToolSet};
 
@@ -13,6 +12,11 @@ pub(super) trait Choice {
     fn word(&self) -> Option<String>;
     /// All words there are.
     fn words(&self) -> String;
+
+    /// Whether a list is a value too: its items are one text then, with commas between them.
+    fn takes_list(&self) -> bool {
+        false
+    }
 }
 
 /// Why a word is not taken.
@@ -51,33 +55,6 @@ impl Choice for Option<WireFormat> {
             "one of {}",
             WireFormat::ALL.map(WireFormat::name).join(", ")
         )
-    }
-}
-
-impl Choice for Sandbox {
-    fn choose(&mut self, word: &str) -> Result<(), Refusal> {
-        match word {
-            "off" => *self = Self::Off,
-            // A wall that was asked for and is not there must stop the run.
-            "workspace" | "read-only" | "required" => {
-                return Err(Refusal::Because(format!(
-                    "cannot be \"{word}\": this version has no sandbox yet, \
-                     set sandbox = \"off\" or leave it out"
-                )));
-            }
-            _ => return Err(Refusal::NoSuchWord),
-        }
-        Ok(())
-    }
-
-    fn word(&self) -> Option<String> {
-        match self {
-            Self::Off => Some("off".to_owned()),
-        }
-    }
-
-    fn words(&self) -> String {
-        "off".to_owned()
     }
 }
 

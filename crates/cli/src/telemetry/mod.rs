@@ -19,7 +19,6 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tooloop::provider::Redactor;
 use tracing_subscriber::layer::SubscriberExt as _;
 
 use self::debug_file::DebugFile;
@@ -28,6 +27,7 @@ use self::otel::Otel;
 use self::tap::Tap;
 use crate::exit::Failure;
 use crate::print::complain;
+use crate::secrets;
 use crate::settings::Settings;
 use crate::signals::Signals;
 
@@ -63,7 +63,9 @@ pub(crate) fn start(
     if settings.debug_file.is_none() && otel.is_none() {
         return Ok((Telemetry::default(), warnings));
     }
-    let redactor = redactor(settings, otel.as_ref(), look);
+    // All keys that this process has been given.
+    let headers = otel.iter().flat_map(|otel| otel.secrets());
+    let redactor = secrets::for_records(settings).with(headers);
     let file = match &settings.debug_file {
         None => None,
         Some(path) => {
@@ -90,20 +92,6 @@ pub(crate) fn start(
         "tooloop begins"
     );
     Ok((Telemetry { file, exporter }, warnings))
-}
-
-/// Knows all keys that this process has been given.
-fn redactor(
-    settings: &Settings,
-    otel: Option<&Otel>,
-    look: &dyn Fn(&str) -> Option<String>,
-) -> Redactor {
-    let own = settings.key_variable.as_deref().and_then(look);
-    let withheld = settings.withhold_environment.iter();
-    let withheld = withheld.filter_map(|name| look(name));
-    let headers = otel.iter().flat_map(|otel| otel.secrets());
-    Redactor::from_environment(std::env::vars_os())
-        .with(own.into_iter().chain(withheld).chain(headers))
 }
 
 impl Telemetry {

@@ -7,11 +7,13 @@
     reason = "a test may fail anywhere"
 )]
 
+mod asking;
 #[path = "../it/collector.rs"]
 #[expect(dead_code, reason = "the tests of headless runs look closer")]
 mod collector;
 mod pty;
 mod rewind;
+mod trust;
 
 use rustix::process::Signal;
 use tooloop_testkit::{

@@ -78,6 +78,7 @@ impl Pty {
             .env("ANTHROPIC_BASE_URL", server.base_url())
             .env("ANTHROPIC_API_KEY", "test-key")
             .env("TOOLOOP_MODEL", "anthropic/m")
+            .env("TOOLOOP_SANDBOX", "off")
             .env("TOOLOOP_RETRY_BASE_MS", "20")
             .envs(variables.iter().copied())
             .stdin(end())

@@ -31,6 +31,7 @@ fn play(scratch: &Scratch, server: &ModelServer, api: Api, script: &str) {
         .home(scratch)
         .model(server)
         .env("TOOLOOP_MODEL", api.model())
+        .env("TOOLOOP_SANDBOX", "off")
         .env("TOOLOOP_PERMISSION_MODE", "bypassPermissions")
         .env("BIN", env!("CARGO_BIN_EXE_tooloop"))
         .env("OUT", scratch.outside())

@@ -35,7 +35,7 @@ both! {
         let finished = end(&asking(&scratch, &server, api).arg("go").start());
         finished.assert_code(0);
         assert_eq!(finished.stdout.text(), "the answer\n");
-        assert_eq!(finished.stderr.text(), "");
+        assert_eq!(finished.stderr.text(), "tooloop: sandbox: off, commands run as you\n");
         server.assert_clean();
     }
 
@@ -71,7 +71,7 @@ both! {
         let tools = init["tools"].as_array().unwrap();
         assert!(tools.contains(&json!("bash")) && tools.contains(&json!("read")), "{tools:?}");
         assert_eq!(init["permissionMode"], "bypassPermissions");
-        assert_eq!((&init["sandbox"], &init["resumed"]), (&json!("off"), &json!(false)));
+        assert_eq!((&init["sandbox"]["profile"], &init["resumed"]), (&json!("off"), &json!(false)));
         assert_eq!(done.records[1]["message"]["content"][0]["text"], "go");
         let call = &done.records[2]["message"]["content"][0];
         assert_eq!(call, &json!({"type": "tool_use", "id": "c_1", "name": "bash", "input": {"command": "echo hi"}}));

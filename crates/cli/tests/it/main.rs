@@ -11,21 +11,28 @@
     reason = "a test may fail anywhere"
 )]
 
+mod asking;
 mod bash;
 mod collector;
+mod doctor;
 mod exits;
 mod files;
 mod full_disk;
 mod headless;
 mod history;
 mod jobs;
+mod permissions;
 mod replay;
 mod retries;
 mod rewind;
 mod same_bytes;
+mod sandbox;
+mod secrets;
 mod session;
 mod sessions_cli;
+mod settings;
 mod support;
 mod torture;
 mod traces;
+mod trust;
 mod wire;

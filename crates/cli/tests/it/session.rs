@@ -477,6 +477,7 @@ fn confined(scratch: &Scratch, server: &ModelServer, kilobytes: u32, prompt: &st
         .home(scratch)
         .model(server)
         .env("TOOLOOP_MODEL", API.model())
+        .env("TOOLOOP_SANDBOX", "off")
         .env("TOOLOOP_PERMISSION_MODE", "bypassPermissions")
         .args(["-c", &script, "bash", env!("CARGO_BIN_EXE_tooloop"), "-p"])
         .args(["--output-format", "stream-json", prompt]);

@@ -98,7 +98,9 @@ pub(crate) use both;
 /// The binary, with nothing but its name.
 pub(crate) fn bare(scratch: &Scratch) -> Run {
     DATA.set(Some(scratch.data()));
-    Run::new(env!("CARGO_BIN_EXE_tooloop")).home(scratch)
+    Run::new(env!("CARGO_BIN_EXE_tooloop"))
+        .home(scratch)
+        .env("TOOLOOP_SANDBOX", "off")
 }
 
 thread_local! {

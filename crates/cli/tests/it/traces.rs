@@ -516,6 +516,7 @@ fn a_debug_file_that_fails_later_is_told_of_once() {
         .args(["-c", "ulimit -f 1024; exec \"$@\"", "sh"])
         .args([env!("CARGO_BIN_EXE_tooloop"), "-p", "go"])
         .env("TOOLOOP_MODEL", api.model())
+        .env("TOOLOOP_SANDBOX", "off")
         .env("TOOLOOP_PERMISSION_MODE", "bypassPermissions")
         .env("TOOLOOP_DEBUG_FILE", &log);
     let finished = end(&run.start());

@@ -45,6 +45,13 @@ impl Strings {
         true
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &OsStr> {
+        self.starts.iter().filter_map(|start| {
+            let text = CStr::from_bytes_until_nul(self.bytes.get(*start..)?).ok()?;
+            Some(OsStr::from_bytes(text.to_bytes()))
+        })
+    }
+
     fn pointers(&self) -> Vec<*const c_char> {
         self.starts
             .iter()
@@ -69,6 +76,9 @@ pub(crate) struct Image {
     pub(crate) extra: Vec<(RawFd, OwnedFd)>,
     /// How ready the kernel is to be to end the child when memory runs out.
     pub(crate) oom_score: Option<CString>,
+    /// The program ignores all signals that can be ignored, for it is not the one they are meant
+    /// for.
+    pub(crate) ignores_signals: bool,
 }
 
 /// Where a start failed.
@@ -102,6 +112,7 @@ struct Plan<'a> {
     arguments: &'a [*const c_char],
     environment: &'a [*const c_char],
     oom_score: Option<&'a CStr>,
+    ignores_signals: bool,
     has_oom_score: bool,
     guardian: Option<RawFd>,
     is_guarded: bool,
@@ -141,6 +152,7 @@ impl Spawner {
             arguments: &arguments,
             environment: &environment,
             oom_score: image.oom_score.as_deref(),
+            ignores_signals: image.ignores_signals,
             has_oom_score: false,
             guardian: guardian.map(AsRawFd::as_raw_fd),
             is_guarded: false,
@@ -183,10 +195,10 @@ impl Spawner {
 }
 
 /// All signals of this thread blocked, as long as it lives.
-pub(super) struct Blocked(libc::sigset_t);
+pub(crate) struct Blocked(libc::sigset_t);
 
 impl Blocked {
-    pub(super) fn all() -> Self {
+    pub(crate) fn all() -> Self {
         // SAFETY: a signal set is plain data, for which zeroes are a value; the calls fill it and
         // read it.
         unsafe {
@@ -222,10 +234,14 @@ fn become_program(plan: &mut Plan<'_>) -> (Stage, c_int) {
     // signal dispositions, descriptors, directory and mask are the child's own, not shared.
     unsafe {
         // Handlers belong to the parent, and what the parent ignores, a shell would ignore too.
-        let mut default: libc::sigaction = std::mem::zeroed();
-        default.sa_sigaction = libc::SIG_DFL;
+        let mut action: libc::sigaction = std::mem::zeroed();
         for signal in 1..=64 {
-            libc::sigaction(signal, &raw const default, ptr::null_mut());
+            action.sa_sigaction = if plan.ignores_signals && signal != libc::SIGCHLD {
+                libc::SIG_IGN
+            } else {
+                libc::SIG_DFL
+            };
+            libc::sigaction(signal, &raw const action, ptr::null_mut());
         }
         if libc::setsid() < 0
             || libc::prctl(
@@ -358,6 +374,7 @@ pub(crate) fn directory_script() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((ours, high(&theirs)?))
 }
 
-fn high(file: impl AsFd) -> io::Result<OwnedFd> {
+/// The same file under a number that no child is given.
+pub(crate) fn high(file: impl AsFd) -> io::Result<OwnedFd> {
     Ok(fcntl_dupfd_cloexec(file, HIGH)?)
 }

@@ -92,6 +92,14 @@ pub(crate) fn command_line(pid: i32) -> String {
     line.trim_end_matches('\0').replace('\0', " ")
 }
 
+/// Whether a process is the first one of a namespace of processes other than the one of `/proc`.
+pub(crate) fn is_first_of_namespace(pid: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    let mut numbers = numbers.unwrap_or_default().split_ascii_whitespace();
+    numbers.next().is_some() && numbers.last() == Some("1")
+}
+
 /// How ready the kernel is to end a process when memory runs out.
 pub(crate) fn oom_score(pid: i32) -> Option<i32> {
     let score = fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).ok()?;

@@ -314,7 +314,8 @@ impl World {
                 Answer::Allow { rule }
             } else {
                 let reason = "not today".into();
-                Answer::Deny { reason }
+                let stops = rule;
+                Answer::Deny { reason, stops }
             };
             self.tell(Input::Answered { ask, answer });
         }

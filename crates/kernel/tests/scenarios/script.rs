@@ -117,10 +117,10 @@ impl Stage {
                 let rule = (!rule.is_empty()).then(|| rule.to_owned());
                 vec![answered(ask, Answer::Allow { rule })]
             }
-            "deny" => {
+            "deny" | "stop" => {
                 let (ask, reason) = word(rest);
-                let reason = reason.to_owned();
-                vec![answered(ask, Answer::Deny { reason })]
+                let (reason, stops) = (reason.to_owned(), verb == "stop");
+                vec![answered(ask, Answer::Deny { reason, stops })]
             }
             "hook" => vec![Input::HookStop {
                 reason: rest.into(),

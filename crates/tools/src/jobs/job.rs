@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tooloop_exec::{End, Outcome, Output, Progress, Spool, SpoolState, StartError};
-use tooloop_tool::Work;
+use tooloop_tool::{SandboxRefusal, Work};
 
 use crate::ending;
 
@@ -130,12 +130,15 @@ impl Job {
     }
 
     /// It has ended.
-    pub(super) fn finish(&self, ran: &Result<Outcome, StartError>) {
+    pub(super) fn finish(&self, ran: &Result<Outcome, StartError>, refusals: &[SandboxRefusal]) {
         let mut state = self.state();
-        let ended = match ran {
+        let mut ended = match ran {
             Ok(outcome) => Ended::new(outcome, state.is_stopped, &self.path),
             Err(error) => Ended::without_start(error, self.elapsed()),
         };
+        for refusal in refusals {
+            ended.kept.push_str(&format!("; {refusal}"));
+        }
         state.end = Some(Arc::new(ended));
         self.tell(&mut state);
         drop(state);
@@ -290,7 +293,7 @@ mod tests {
     }
 
     fn end(job: &Job) {
-        job.finish(&Err(StartError::Nul));
+        job.finish(&Err(StartError::Nul), &[]);
     }
 
     #[test]

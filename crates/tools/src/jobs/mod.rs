@@ -25,6 +25,7 @@ use tooloop_exec::{Command, Progress, StartError};
 use tooloop_tool::{ToolContext, ToolError};
 
 use crate::Ops;
+use crate::confinement::Wall;
 use job::Job;
 
 pub use output::{JobOutput, JobOutputInput};
@@ -92,6 +93,8 @@ pub(crate) struct Start<'a> {
     pub(crate) folder: &'a Path,
     pub(crate) settings: &'a JobSettings,
     pub(crate) context: &'a ToolContext,
+    /// What it runs in.
+    pub(crate) wall: Option<Wall>,
 }
 
 impl Default for Jobs {
@@ -146,6 +149,7 @@ impl Jobs {
             folder,
             settings,
             context,
+            wall,
         } = start;
         let mut list = self.list();
         // Those that have ended are let go of here; who dropped them early is aborted with the set.
@@ -194,7 +198,7 @@ impl Jobs {
         list.jobs.push_back(Arc::clone(&job));
         let stall_after = settings.stall_after;
         let ops = Arc::clone(ops);
-        let task = run::run(Arc::clone(&job), ops, command, tell, stall_after);
+        let task = run::run(Arc::clone(&job), ops, command, wall, tell, stall_after);
         list.tasks.spawn(task);
         Ok((job, started))
     }

@@ -10,6 +10,7 @@ use tooloop_exec::{Command, StartError};
 use super::job::Job;
 use super::stall;
 use crate::Ops;
+use crate::confinement::Wall;
 
 /// How often a job is said to wait for an answer at most.
 const HINTS: u32 = 3;
@@ -19,6 +20,7 @@ pub(super) async fn run(
     job: Arc<Job>,
     ops: Arc<dyn Ops>,
     command: Command,
+    wall: Option<Wall>,
     started: oneshot::Sender<Result<(), StartError>>,
     stall_after: Duration,
 ) {
@@ -64,5 +66,9 @@ pub(super) async fn run(
             ran
         }
     };
-    job.finish(&ran);
+    let refusals = match (&ran, &wall) {
+        (Ok(outcome), Some(wall)) => wall.refusals(&outcome.output),
+        (Ok(_) | Err(_), _) => Vec::new(),
+    };
+    job.finish(&ran, &refusals);
 }

@@ -100,7 +100,7 @@ fn find(
 ) -> Result<ToolOutput, ToolError> {
     let pattern = Pattern::parse(&input.pattern).map_err(ToolError::Failed)?;
     let pattern = Arc::new(pattern);
-    let root = Root::find(workspace, &input.folder())?;
+    let root = Root::find(workspace, &input.folder(), settings.view.as_ref())?;
     if root.is_file {
         return Err(ToolError::Failed(format!(
             "{} is a file: give the folder to look in as path",

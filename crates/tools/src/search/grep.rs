@@ -147,7 +147,7 @@ fn search(
             (excludes, Some(Arc::new(pattern)))
         }
     };
-    let root = Root::find(workspace, input.path())?;
+    let root = Root::find(workspace, input.path(), settings.view.as_ref())?;
     let found = AtomicBool::new(false);
     let make = || {
         let matcher = matcher.clone();

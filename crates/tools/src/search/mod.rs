@@ -27,6 +27,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tooloop_tool::{ToolContext, ToolError};
 
+use crate::TempView;
+
 pub use glob::{Glob, GlobInput};
 pub use grep::{Grep, GrepInput, GrepMode};
 pub use input::Count;
@@ -48,6 +50,8 @@ pub struct SearchSettings {
     /// How much of a file one thread may hold in memory, in bytes: a file with a longer line is
     /// not searched to its end.
     pub heap_bytes: usize,
+    /// How temporary folders are seen, if not as they are.
+    pub view: Option<TempView>,
 }
 
 impl Default for SearchSettings {
@@ -59,6 +63,7 @@ impl Default for SearchSettings {
             characters: 48_000,
             threads: cores.min(MAX_THREADS),
             heap_bytes: 8 << 20,
+            view: None,
         }
     }
 }

@@ -5,6 +5,8 @@ use std::path::{Component, Path, PathBuf};
 
 use tooloop_tool::ToolError;
 
+use crate::TempView;
+
 /// The folder or file that a search begins at.
 #[derive(Debug)]
 pub(super) struct Root {
@@ -18,8 +20,15 @@ pub(super) struct Root {
 
 impl Root {
     /// Looks at a path that was given.
-    pub(super) fn find(workspace: &Path, given: &Path) -> Result<Self, ToolError> {
-        let joined = workspace.join(given);
+    pub(super) fn find(
+        workspace: &Path,
+        given: &Path,
+        view: Option<&TempView>,
+    ) -> Result<Self, ToolError> {
+        let mut joined = workspace.join(given);
+        if let Some(view) = view {
+            joined = view.real(&joined);
+        }
         let metadata = joined
             .metadata()
             .map_err(|error| missing(given, workspace, &error))?;

@@ -9,6 +9,7 @@ use tooloop_exec::{Terminal, TerminalSize};
 use tooloop_tool::{Background, ToolError};
 
 use super::live::{self, Live};
+use crate::confinement::Wall;
 
 /// How many that have ended can still be looked at.
 const KEPT: usize = 8;
@@ -56,6 +57,7 @@ impl Terminals {
         terminal: Terminal,
         size: TerminalSize,
         background: &Background,
+        wall: Option<Wall>,
     ) -> Arc<Live> {
         let mut list = self.list();
         while list.tasks.try_join_next().is_some() {}
@@ -76,7 +78,12 @@ impl Terminals {
         let work = background.begin(format!("{id}: {title}"));
         let live = Arc::new(Live::new(id, title, terminal, size, printed, work));
         list.all.push_back(Arc::clone(&live));
-        list.tasks.spawn(live::watch(Arc::clone(&live), sender));
+        let watched = live::watch(Arc::clone(&live), sender);
+        list.tasks.spawn(async move {
+            watched.await;
+            // The way out of the sandbox is there as long as the program is.
+            drop(wall);
+        });
         live
     }
 

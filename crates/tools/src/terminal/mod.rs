@@ -22,6 +22,7 @@ use tooloop_exec::{Command, Environment, Shell, TerminalSize};
 use tooloop_policy::Access;
 use tooloop_tool::{Scope, Tool, ToolContext, ToolError, ToolOutput};
 
+use crate::confinement::{ToolConfinement, Wall};
 use crate::ending::not_started;
 use crate::jobs::short;
 use crate::{Ops, Wait};
@@ -56,6 +57,8 @@ pub struct TerminalSettings {
     pub environment: Arc<Environment>,
     /// The shell that starts them.
     pub shell: Shell,
+    /// The sandbox that programs run in; `None`: none.
+    pub confinement: Option<ToolConfinement>,
     /// How many may run at once.
     pub running: usize,
     /// After how long a silence a screen counts as complete.
@@ -71,6 +74,7 @@ impl TerminalSettings {
             ops,
             environment: environment.into(),
             shell: Shell::system().clone(),
+            confinement: None,
             running: 8,
             quiet: Duration::from_millis(150),
             typing: Duration::from_secs(5),
@@ -148,13 +152,19 @@ impl Terminal {
         let directory: &Path = &context.working_directory;
         let mut command = Command::new(text, directory, Arc::clone(&settings.environment));
         command.shell = settings.shell.clone();
+        let wall = match &settings.confinement {
+            Some(confinement) => confinement.wall_for(context, directory)?,
+            None => None,
+        };
+        command.sandbox = wall.as_ref().map(Wall::confined);
         let started = tokio::select! {
             started = settings.ops.open_terminal(command, size) => started,
             () = context.cancellation.cancelled() => return Err(ToolError::Cancelled),
         };
         let terminal = started.map_err(|error| not_started(&error))?;
         let background = &context.background;
-        Ok(self.terminals.add(short(text), terminal, size, background))
+        let title = short(text);
+        Ok(self.terminals.add(title, terminal, size, background, wall))
     }
 
     fn find(&self, input: &TerminalInput) -> Result<Arc<Live>, ToolError> {

@@ -4,7 +4,7 @@
 //! the policy's to say; that they are public ones is seen to here, for a name that means a host
 //! inside of somebody's network is a way round every rule about hosts.
 
-mod address;
+pub(crate) mod address;
 mod cache;
 mod client;
 mod html;

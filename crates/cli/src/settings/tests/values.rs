@@ -4,7 +4,7 @@ use super::*;
 use crate::settings::key::{find, nearest};
 
 /// A key, a good value in TOML, the same for a variable, and how it is shown.
-const GOOD: [(&str, &str, &str, &str); 35] = [
+const GOOD: [(&str, &str, &str, &str); 45] = [
     ("model", "\"m-1\"", "m-1", "\"m-1\""),
     ("fallback_model", "'other'", "other", "\"other\""),
     (
@@ -81,12 +81,32 @@ const GOOD: [(&str, &str, &str, &str); 35] = [
         "[\"mcp__a__*\"]",
     ),
     (
+        "additional_directories",
+        "['/srv/x', '~/y']",
+        "/srv/x, ~/y",
+        "[\"/srv/x\", \"/home/me/y\"]",
+    ),
+    ("disable_bypass_permissions", "true", "true", "true"),
+    ("allow_managed_rules_only", "true", "true", "true"),
+    ("allow_managed_hooks_only", "true", "true", "true"),
+    ("json_settings", "false", "false", "false"),
+    (
         "private_hosts",
         "['localhost:8080', 'docs.local']",
         "localhost:8080 docs.local",
         "[\"localhost:8080\", \"docs.local\"]",
     ),
     ("sandbox", "\"off\"", "off", "\"off\""),
+    (
+        "sandbox_network",
+        "[\"a.example\"]",
+        "a.example",
+        "\"a.example\"",
+    ),
+    ("sandbox_allows", "false", "false", "false"),
+    ("sandbox_writable", "[\"/srv\"]", "/srv", "[\"/srv\"]"),
+    ("sandbox_hidden", "[\"/keys\"]", "/keys", "[\"/keys\"]"),
+    ("sandbox_caches", "false", "false", "false"),
     ("shell", "\"/bin/zsh\"", "/bin/zsh", "\"/bin/zsh\""),
     ("spool_max_bytes", "1000", "1000", "1000"),
     ("checkpoints", "false", "false", "false"),
@@ -116,7 +136,9 @@ const GOOD: [(&str, &str, &str, &str); 35] = [
 fn every_key_takes_a_good_value_from_every_kind_of_source() {
     let names = GOOD.map(|(key, ..)| key);
     assert_eq!(names, KEYS.each_ref().map(|key| key.name));
-    for (key, toml, text, shown) in GOOD {
+    // Some are for the managed file alone.
+    let for_all = |key: &str| !key.starts_with("allow_managed_");
+    for (key, toml, text, shown) in GOOD.into_iter().filter(|(key, ..)| for_all(key)) {
         let (_, known) = find(key).unwrap();
         let worlds = [
             World::new().file(USER, format!("{key} = {toml}")),
@@ -202,7 +224,7 @@ fn wrong_values_are_named_with_place_and_what_is_allowed() {
         (
             "[permissions]\ndeny = []",
             "1:2: unknown key `permissions`, the nearest valid key is `disallowed_tools` \
-             (settings have no tables: keys stand at the top)",
+             (only hooks are tables: other keys stand at the top)",
         ),
         (
             "model.name = \"x\"",
@@ -263,9 +285,12 @@ fn wrong_values_are_named_with_place_and_what_is_allowed() {
         ),
         (
             "sandbox = \"none\"",
-            "1:11: `sandbox` must be off, not \"none\"",
+            "1:11: `sandbox` must be one of auto, workspace, read-only, required, off, not \"none\"",
         ),
-        ("sandbox = false", "1:11: `sandbox` must be off, not false"),
+        (
+            "sandbox = false",
+            "1:11: `sandbox` must be one of auto, workspace, read-only, required, off, not false",
+        ),
         (
             "shell = \"zsh\"",
             "1:9: `shell` must be an absolute path of a program, not \"zsh\"",
@@ -307,21 +332,34 @@ fn wrong_values_are_named_with_place_and_what_is_allowed() {
 }
 
 #[test]
-fn a_sandbox_that_is_not_there_stops_the_run_from_every_source() {
-    for word in ["workspace", "read-only", "required"] {
-        let worlds = [
-            World::new().file(USER, format!("sandbox = \"{word}\"")),
-            World::new().file(PROJECT, format!("sandbox = \"{word}\"")),
-            World::new().variable("TOOLOOP_SANDBOX", word),
-            World::new().flag("sandbox", word),
-        ];
-        for world in worlds {
-            let error = world.error();
-            let expected = format!(
-                "`sandbox` cannot be \"{word}\": this version has no sandbox yet, \
-                 set sandbox = \"off\" or leave it out"
-            );
-            assert!(error.ends_with(&expected), "{error}");
+fn words_of_the_network_are_not_taken_for_hosts() {
+    for (text, expected) in [
+        ("\"off\"", Ok("\"off\"")),
+        ("\"on\"", Ok("\"on\"")),
+        ("[]", Ok("\"off\"")),
+        (
+            "[\"a.example\", \"*.b.example\"]",
+            Ok("\"a.example, *.b.example\""),
+        ),
+        ("\"of\"", Err("must be off, on, or a list of hosts")),
+        (
+            "[\"on\", \"x\"]",
+            Err("must be off, on, or a list of hosts"),
+        ),
+        ("[\"a/b.c\"]", Err("has a wrong host")),
+        ("[1]", Err("must be off, on, or a list of hosts")),
+    ] {
+        let world = World::new().file(USER, format!("sandbox_network = {text}"));
+        match expected {
+            Ok(shown) => {
+                let described = world.load().unwrap().describe();
+                let found = described.iter().find(|(key, ..)| *key == "sandbox_network");
+                assert_eq!(found.unwrap().1, shown, "{text}");
+            }
+            Err(words) => {
+                let error = world.error();
+                assert!(error.contains(words), "{text}: {error}");
+            }
         }
     }
 }

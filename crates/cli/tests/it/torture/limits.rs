@@ -122,6 +122,7 @@ fn few_processes() {
             .home(&scratch)
             .model(&server)
             .env("TOOLOOP_MODEL", API.model())
+            .env("TOOLOOP_SANDBOX", "off")
             .env("TOOLOOP_PERMISSION_MODE", "bypassPermissions")
             .args(["--reuid", &user, "--regid", &user, "--clear-groups"])
             .args(["prlimit", &limit, binary])

@@ -46,6 +46,7 @@ fn begun_by_shell(
         .home(scratch)
         .model(server)
         .env("TOOLOOP_MODEL", API.model())
+        .env("TOOLOOP_SANDBOX", "off")
         .env("TOOLOOP_PERMISSION_MODE", "bypassPermissions")
         .env("TOOLOOP_RETRY_BASE_MS", "20")
         .env("TOOLOOP_RETRY_MAX_ATTEMPTS", "4")

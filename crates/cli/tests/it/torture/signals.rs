@@ -481,6 +481,7 @@ fn a_hang_up_that_is_to_be_ignored_is() {
         .home(&scratch)
         .model(&server)
         .env("TOOLOOP_MODEL", API.model())
+        .env("TOOLOOP_SANDBOX", "off")
         .args([
             "-c",
             "trap '' HUP; exec \"$0\" -p --output-format stream-json go",

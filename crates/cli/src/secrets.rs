@@ -1,0 +1,127 @@
+//! Which secrets this process has been given, and who must not see them.
+//!
+//! The one place that knows: what commands do not find in their environment is what no result, log,
+//! trace, recording or export shows.
+
+use std::ffi::OsString;
+
+use tooloop::exec::{Environment, EnvironmentRules};
+use tooloop::provider::{KEY_VARIABLES, Redactor};
+
+use crate::settings::{self, Files, Settings, Sources};
+use crate::telemetry;
+
+/// What commands may see of this process's environment.
+pub(crate) fn rules(settings: &Settings) -> EnvironmentRules {
+    let mut withhold: Vec<String> = KEY_VARIABLES.iter().map(ToString::to_string).collect();
+    withhold.extend(telemetry::WITHHELD.iter().map(ToString::to_string));
+    withhold.extend(settings.withhold_environment.iter().cloned());
+    EnvironmentRules {
+        withhold,
+        pass: settings.pass_environment.clone(),
+    }
+}
+
+/// For what leaves this process beside its output: logs, traces, recordings, exports.
+pub(crate) fn for_records(settings: &Settings) -> Redactor {
+    let nothing_passes = EnvironmentRules {
+        pass: Vec::new(),
+        ..rules(settings)
+    };
+    redactor(settings, &nothing_passes, std::env::vars_os())
+}
+
+/// For the results of tools: the same, but for values that commands are to have. The providers'
+/// keys are never shown.
+pub(crate) fn for_results(settings: &Settings) -> Redactor {
+    redactor(settings, &rules(settings), std::env::vars_os())
+}
+
+/// For what is told of sessions without running one. Settings that cannot be read name nothing.
+pub(crate) fn for_exports() -> Redactor {
+    let folder = std::env::current_dir().unwrap_or_default();
+    let sources = Sources::new(folder, std::env::vars_os().collect());
+    let loaded = settings::load(&sources, &Files::default());
+    for_records(&loaded.map(|loaded| loaded.settings).unwrap_or_default())
+}
+
+fn redactor(
+    settings: &Settings,
+    rules: &EnvironmentRules,
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Redactor {
+    let variables: Vec<_> = variables.into_iter().collect();
+    let is_key = |name: &OsString| {
+        KEY_VARIABLES.iter().any(|key| name == key)
+            || settings
+                .key_variable
+                .as_ref()
+                .is_some_and(|key| name == key.as_str())
+    };
+    let keys = variables
+        .iter()
+        .filter(|(name, _)| is_key(name))
+        .filter_map(|(_, value)| value.to_str().map(str::to_owned));
+    let keys: Vec<String> = keys.collect();
+    // Withheld, but no secrets: the names of a trace, and settings, such as the name of a variable.
+    let is_plain = |name: &OsString| {
+        let name = name.to_string_lossy();
+        name == "TRACEPARENT" || name == "TRACESTATE" || name.starts_with(settings::PREFIX)
+    };
+    let named = variables.into_iter().filter(|(name, _)| !is_plain(name));
+    Redactor::of_variables(Environment::secrets(named, rules)).with(keys)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_withheld_is_what_is_taken_out() {
+        let settings = Settings {
+            key_variable: Some("TEAM_LOGIN".into()),
+            withhold_environment: vec!["MINE".into()],
+            pass_environment: vec!["DEPLOY_TOKEN".into(), KEY_VARIABLES[0].into()],
+            ..Settings::default()
+        };
+        let variables = [
+            (KEY_VARIABLES[0], "provider-key"),
+            (KEY_VARIABLES[1], "password"),
+            ("TEAM_LOGIN", "team-login-1"),
+            ("MINE", "mine-all-mine"),
+            ("GITHUB_TOKEN", "git-token-1"),
+            ("DB_PASSWORD", "localhost"),
+            ("DEPLOY_TOKEN", "deploy-token"),
+            ("DATABASE_URL", "db://app:inner-word@db.corp/"),
+            (
+                "TRACEPARENT",
+                "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            ),
+            ("FOO", "plain-value"),
+            ("TOOLOOP_KEY_VARIABLE", "TEAM_LOGIN"),
+        ];
+        let variables = variables.map(|(name, value)| (name.into(), value.into()));
+        let redactor = redactor(&settings, &rules(&settings), variables);
+        let hidden = "[redacted]";
+        for (text, expected) in [
+            // A key is one whatever it looks like.
+            ("provider-key", hidden),
+            ("password", hidden),
+            ("team-login-1", hidden),
+            ("mine-all-mine", hidden),
+            ("git-token-1", hidden),
+            ("inner-word", hidden),
+            ("localhost", "localhost"),
+            // Somebody wants it to be seen.
+            ("deploy-token", "deploy-token"),
+            (
+                "0af7651916cd43dd8448eb211c80319c",
+                "0af7651916cd43dd8448eb211c80319c",
+            ),
+            ("plain-value", "plain-value"),
+            ("TEAM_LOGIN", "TEAM_LOGIN"),
+        ] {
+            assert_eq!(redactor.redact_known(text), expected);
+        }
+    }
+}

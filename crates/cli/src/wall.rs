@@ -1,0 +1,311 @@
+//! The wall of a run: what is tried at start, what is drawn from settings, and what is said of it.
+//!
+//! What is said is what is so: the mechanism by a real attempt, and what stays open beside.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tooloop::boundary::{Boundary, BoundarySettings, PrivateTemp};
+use tooloop::exec::{
+    Gap, Sandbox, SandboxNetwork, SandboxOptions, SandboxProfile, SandboxUnavailable,
+};
+use tooloop::provider::compat;
+use tooloop::tools::{SandboxProxySettings, TempView, ToolConfinement};
+use tooloop::{Border, Mode, Policy, Reach, Rule};
+
+use crate::exit::{Failure, Status};
+use crate::sessions;
+use crate::settings::{self, Settings};
+use crate::setup::environment;
+
+/// An attempt to set up a sandbox, which goes on beside the rest of the start.
+pub(crate) struct Attempt(Option<JoinHandle<Result<Sandbox, SandboxUnavailable>>>);
+
+impl Attempt {
+    /// Begins it, if the settings want one.
+    pub(crate) fn begin(settings: &Settings) -> Self {
+        Self(match settings.sandbox {
+            settings::Sandbox::Off => None,
+            settings::Sandbox::Auto
+            | settings::Sandbox::Workspace
+            | settings::Sandbox::ReadOnly
+            | settings::Sandbox::Required => Some(tokio::task::spawn_blocking(|| {
+                Sandbox::probe(&SandboxOptions::default())
+            })),
+        })
+    }
+
+    /// What came of it; `None`: no sandbox is wanted.
+    ///
+    /// # Errors
+    /// One must be there and is not.
+    pub(crate) async fn end(self, settings: &Settings) -> Result<Tried, Failure> {
+        let Some(attempt) = self.0 else {
+            return Ok(Tried::Off);
+        };
+        let attempt = attempt.await.map_err(|error| {
+            Failure::new(Status::Internal, format!("cannot try a sandbox: {error}"))
+        })?;
+        match attempt {
+            Ok(sandbox) => Ok(Tried::Works(sandbox)),
+            Err(missing) if settings.sandbox == settings::Sandbox::Auto => {
+                Ok(Tried::Missing(missing.to_string()))
+            }
+            Err(missing) => Err(Failure::new(
+                Status::Sandbox,
+                format!(
+                    "sandbox = \"{}\": {missing}; --sandbox off runs commands without one",
+                    settings.sandbox.name()
+                ),
+            )),
+        }
+    }
+}
+
+/// What came of the attempt.
+pub(crate) enum Tried {
+    Off,
+    Missing(String),
+    Works(Sandbox),
+}
+
+/// The wall of a run.
+pub(crate) struct Wall {
+    pub(crate) report: SandboxReport,
+    /// For tools that run commands, and for whatever else is started.
+    pub(crate) confinement: Option<ToolConfinement>,
+    /// For the gate.
+    pub(crate) border: Option<Border>,
+    /// To be held until all that was started has ended.
+    pub(crate) temp: Option<PrivateTemp>,
+}
+
+impl Wall {
+    /// Puts it up.
+    ///
+    /// # Errors
+    /// There is no folder for temporary files.
+    pub(crate) fn put_up(
+        tried: Tried,
+        settings: &Settings,
+        workspace: &Path,
+        folders: &[PathBuf],
+    ) -> Result<Self, Failure> {
+        let sandbox = match tried {
+            Tried::Works(sandbox) => sandbox,
+            Tried::Off => return Ok(Self::none(None)),
+            Tried::Missing(missing) => return Ok(Self::none(Some(missing))),
+        };
+        let system = std::env::temp_dir();
+        let temp = PrivateTemp::create(&system).map_err(|error| {
+            Failure::new(
+                Status::Sandbox,
+                format!(
+                    "cannot make a private folder for temporary files in {}: {error}",
+                    system.display()
+                ),
+            )
+        })?;
+        let is_read_only = settings.sandbox == settings::Sandbox::ReadOnly
+            || settings.permission_mode == Mode::Plan;
+        let home = environment("HOME").map(PathBuf::from);
+        let home = home.filter(|home| home.is_absolute());
+        let boundary = Boundary::draw(&BoundarySettings {
+            folders,
+            writable: &settings.sandbox_writable,
+            hidden: &settings.sandbox_hidden,
+            protected: &compat::PROGRAM_SETTINGS,
+            own: &own(home.as_deref()),
+            home: home.as_deref(),
+            variable: |name| std::env::var_os(name),
+            caches: settings.sandbox_caches,
+            read_only: is_read_only,
+            ..BoundarySettings::new(workspace, temp.path())
+        });
+        let profile = SandboxProfile {
+            writable: boundary.writable.clone(),
+            read_only: boundary.protected.clone(),
+            hidden: boundary.hidden.clone(),
+            temp: boundary.temp.clone(),
+            network: SandboxNetwork::Off,
+        };
+        let gaps = sandbox.gaps(&profile);
+        let mut confinement = ToolConfinement::new(sandbox.clone(), profile);
+        confinement.obeyed = boundary.obeyed.clone();
+        confinement.policy.network = settings.sandbox_network.clone();
+        confinement.proxy = SandboxProxySettings {
+            private_hosts: settings.private_hosts.clone(),
+            ..confinement.proxy
+        };
+        let view = (!gaps.contains(&Gap::SharedTemp)).then(|| TempView {
+            private: boundary.temp.clone(),
+            kept: boundary.writable.clone(),
+        });
+        let report = SandboxReport {
+            profile: if is_read_only {
+                "read-only"
+            } else {
+                "workspace"
+            },
+            mechanism: Some(sandbox.enforced().mechanism.to_string()),
+            landlock_abi: sandbox.enforced().landlock_abi,
+            network: settings.sandbox_network.clone(),
+            writable: boundary.writable.clone(),
+            gaps: gaps.iter().map(ToString::to_string).collect(),
+            missing: None,
+        };
+        let border = Border {
+            boundary,
+            confinement: confinement.policy.clone(),
+            view,
+        };
+        Ok(Self {
+            report,
+            confinement: Some(confinement),
+            border: Some(border),
+            temp: Some(temp),
+        })
+    }
+
+    fn none(missing: Option<String>) -> Self {
+        Self {
+            report: SandboxReport {
+                missing,
+                ..SandboxReport::off()
+            },
+            confinement: None,
+            border: None,
+            temp: None,
+        }
+    }
+
+    /// Tells a policy of it: what stays within needs no question, and file tools work where
+    /// commands do.
+    pub(crate) fn shape(&self, policy: Policy, settings: &Settings) -> Policy {
+        let (Some(confinement), Some(border)) = (&self.confinement, &self.border) else {
+            return policy;
+        };
+        let mut policy = Policy {
+            confinement: settings.sandbox_allows.then(|| confinement.policy.clone()),
+            protected: border.boundary.protected.clone(),
+            ..policy
+        };
+        policy.roots.push(border.boundary.temp.clone());
+        policy
+            .roots
+            .extend(settings.sandbox_writable.iter().cloned());
+        if let Reach::Hosts(hosts) = &settings.sandbox_network {
+            // Nobody is asked twice about a host.
+            let rules = hosts.iter().map(|host| format!("WebFetch(domain:{host})"));
+            policy
+                .allow
+                .extend(rules.filter_map(|rule| rule.parse::<Rule>().ok()));
+        }
+        policy
+    }
+}
+
+/// What is ours, or of others who start programs, wherever it is.
+fn own(home: Option<&Path>) -> Vec<PathBuf> {
+    let mut own: Vec<PathBuf> = vec![settings::MANAGED.into()];
+    let config = environment("XDG_CONFIG_HOME").map(PathBuf::from);
+    let config = config.or_else(|| Some(home?.join(".config")));
+    own.extend(config.map(|config| config.join("tooloop")));
+    let data = sessions::root(&environment);
+    own.extend(data.as_deref().and_then(Path::parent).map(Path::to_owned));
+    own.extend(home.map(|home| home.join(compat::USER_SETTINGS)));
+    own
+}
+
+/// What is said of the sandbox.
+#[derive(Debug, Clone)]
+pub(crate) struct SandboxReport {
+    profile: &'static str,
+    mechanism: Option<String>,
+    landlock_abi: i32,
+    network: Reach,
+    writable: Vec<PathBuf>,
+    gaps: Vec<String>,
+    /// Why there is none, although one was wanted.
+    missing: Option<String>,
+}
+
+impl SandboxReport {
+    /// There is none.
+    pub(crate) const fn off() -> Self {
+        Self {
+            profile: "off",
+            mechanism: None,
+            landlock_abi: 0,
+            network: Reach::Everything,
+            writable: Vec::new(),
+            gaps: Vec::new(),
+            missing: None,
+        }
+    }
+
+    fn network(&self) -> String {
+        match &self.network {
+            Reach::Nothing => "off".into(),
+            Reach::Everything => "on".into(),
+            Reach::Hosts(hosts) => format!("to {}", hosts.join(", ")),
+        }
+    }
+
+    /// In few words.
+    pub(crate) fn short(&self) -> String {
+        match &self.mechanism {
+            Some(mechanism) => format!("sandbox {} ({mechanism})", self.profile),
+            None => "sandbox off".into(),
+        }
+    }
+
+    /// In one line.
+    pub(crate) fn line(&self) -> String {
+        match (&self.mechanism, &self.missing) {
+            (Some(mechanism), _) => format!(
+                "sandbox: {} ({mechanism}), network {}",
+                self.profile,
+                self.network()
+            ),
+            (None, Some(missing)) => format!("sandbox: off, commands run as you: {missing}"),
+            (None, None) => "sandbox: off, commands run as you".into(),
+        }
+    }
+
+    /// All of it, for people.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let mut lines = vec![self.line()];
+        if self.mechanism.is_some() {
+            let writable: Vec<String> = self
+                .writable
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect();
+            lines.push(format!("writable: {}", writable.join(", ")));
+            if !self.gaps.is_empty() {
+                lines.push(format!("not closed: {}", self.gaps.join("; ")));
+            }
+        }
+        lines
+    }
+
+    /// For programs.
+    pub(crate) fn record(&self) -> Value {
+        let network = match &self.network {
+            Reach::Nothing => json!("off"),
+            Reach::Everything => json!("on"),
+            Reach::Hosts(hosts) => json!(hosts),
+        };
+        json!({
+            "profile": self.profile,
+            "mechanism": self.mechanism,
+            "landlock_abi": self.mechanism.is_some().then_some(self.landlock_abi),
+            "network": network,
+            "writable": self.writable,
+            "gaps": self.gaps,
+            "missing": self.missing,
+        })
+    }
+}

@@ -1,0 +1,759 @@
+//! The sandbox as the binary puts it up: what commands and file tools can do, and what is said.
+//!
+//! Where no sandbox can be set up, the tests that need one say that they are skipped.
+
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use serde_json::{Value, json};
+use tooloop_testkit::run::Run;
+use tooloop_testkit::{ModelServer, Scratch, Steps};
+
+use crate::support::{
+    Api, Done, LONG, asking, bare, end, finish, kill, no_leftovers, tooloop, wait_for_file,
+};
+
+const API: Api = Api::Messages;
+
+/// Whether there is a sandbox here, and why not.
+fn missing() -> Option<&'static str> {
+    static MISSING: OnceLock<Option<String>> = OnceLock::new();
+    let missing = MISSING.get_or_init(|| {
+        let (scratch, server) = (Scratch::new(), ModelServer::start([API.say("ok")]));
+        let run = tooloop(&scratch, &server, API).env("TOOLOOP_SANDBOX", "required");
+        let finished = end(&run.arg("go").start());
+        (finished.code != Some(0)).then(|| finished.stdout.text())
+    });
+    missing.as_deref()
+}
+
+/// Leaves a test where there is no sandbox.
+macro_rules! needs_sandbox {
+    () => {
+        if let Some(missing) = missing() {
+            println!("skipped: no sandbox can be set up here: {missing}");
+            return;
+        }
+    };
+}
+
+/// Everything is allowed, in a sandbox.
+fn confined(scratch: &Scratch, server: &ModelServer) -> Run {
+    tooloop(scratch, server, API).env("TOOLOOP_SANDBOX", "required")
+}
+
+/// What no rule allows is asked about, in a sandbox.
+fn careful(scratch: &Scratch, server: &ModelServer) -> Run {
+    asking(scratch, server, API)
+        .env("TOOLOOP_SANDBOX", "required")
+        .args(["--output-format", "stream-json"])
+}
+
+fn bash(id: &str, command: &str) -> Steps {
+    API.bash(id, command)
+}
+
+fn granted(id: &str, command: &str, grants: &[&str]) -> Steps {
+    let input = json!({ "command": command, "grant": grants });
+    API.call(id, "bash", &input)
+}
+
+/// Runs these calls one after another, and gives what became of each.
+fn play(run: impl Fn(&Scratch, &ModelServer) -> Run, scratch: &Scratch, calls: &[Steps]) -> Done {
+    let replies: Vec<Steps> = calls.iter().cloned().chain([API.say("done")]).collect();
+    let server = ModelServer::start(replies);
+    let done = finish(&run(scratch, &server).arg("go").start());
+    assert_eq!(done.answer(), "done");
+    server.assert_clean();
+    done
+}
+
+fn git(folder: &Path, arguments: &[&str]) -> String {
+    std::fs::create_dir_all(folder).unwrap();
+    let output = Command::new("git")
+        .args(["-c", "user.name=x", "-c", "user.email=x@x"])
+        .args(arguments)
+        .current_dir(folder)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn has_git() -> bool {
+    let has = Command::new("git").arg("--version").output().is_ok();
+    if !has {
+        println!("skipped: there is no git");
+    }
+    has
+}
+
+/// Names and contents of all below a folder.
+fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut all = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                all.push((path.clone(), std::fs::read(&path).unwrap()));
+            }
+        }
+    }
+    all.sort();
+    all
+}
+
+fn refusals(done: &Done) -> Vec<(String, Value)> {
+    let refused = done.system("sandbox_refusal");
+    let parts = |record: &&Value| {
+        let what = record["what"].as_str().unwrap().to_owned();
+        (what, record["grant"].clone())
+    };
+    refused.iter().map(parts).collect()
+}
+
+// ---- what is said
+
+#[test]
+fn a_run_says_what_holds_it() {
+    let (scratch, server) = (
+        Scratch::new(),
+        ModelServer::start([API.say("ok"), API.say("ok")]),
+    );
+    let run = asking(&scratch, &server, API).arg("go");
+    let off = end(&run.clone().start());
+    let first = off.stderr.text();
+    assert!(
+        first.starts_with("tooloop: sandbox: off, commands run as you\n"),
+        "{off}"
+    );
+    if missing().is_some() {
+        println!("skipped: no sandbox can be set up here");
+        return;
+    }
+    let on = end(&run.env("TOOLOOP_SANDBOX", "auto").start());
+    let first = on.stderr.text();
+    assert!(first.starts_with("tooloop: sandbox: workspace ("), "{on}");
+    assert!(first.contains(", network off\n"), "{on}");
+}
+
+#[test]
+fn records_begin_with_what_holds_the_run() {
+    needs_sandbox!();
+    let scratch = Scratch::new();
+    let done = play(confined, &scratch, &[]);
+    let sandbox = &done.records[0]["sandbox"];
+    assert_eq!(sandbox["profile"], "workspace");
+    assert_eq!(sandbox["network"], "off");
+    assert!(sandbox["mechanism"].is_string(), "{sandbox}");
+    assert!(sandbox["gaps"].is_array(), "{sandbox}");
+    let workspace = scratch.workspace().canonicalize().unwrap();
+    let writable = sandbox["writable"].as_array().unwrap();
+    assert!(writable.contains(&json!(workspace)), "{sandbox}");
+    let plan = |scratch: &Scratch, server: &ModelServer| {
+        careful(scratch, server).args(["--permission-mode", "plan"])
+    };
+    let done = play(plan, &scratch, &[]);
+    assert_eq!(done.records[0]["sandbox"]["profile"], "read-only");
+}
+
+/// C35 a: where the kernel has neither, nothing runs unless it is said that it may.
+#[test]
+fn status_44_where_the_kernel_has_no_sandbox() {
+    let Some(python) = filter() else { return };
+    let scratch = Scratch::new();
+    for (wanted, code) in [("required", 44), ("workspace", 44), ("read-only", 44)] {
+        let server = ModelServer::start_with(|_| bash("c", "touch M").into());
+        let run = Run::new(&python)
+            .home(&scratch)
+            .model(&server)
+            .env("TOOLOOP_MODEL", API.model())
+            .env("TOOLOOP_PERMISSION_MODE", "bypassPermissions")
+            .env("TOOLOOP_SANDBOX", wanted)
+            .args(["-c", FILTER, env!("CARGO_BIN_EXE_tooloop"), "-p"])
+            .args(["--output-format", "stream-json", "go"]);
+        let done = finish(&run.start());
+        let words = done.failed(code, "not_run");
+        assert!(words.contains("Landlock"), "{words}");
+        assert!(words.contains("--sandbox off"), "{words}");
+        assert!(!scratch.workspace().join("M").exists());
+        assert!(server.requests().is_empty());
+    }
+    // What goes without says so.
+    for (wanted, line) in [
+        (
+            "auto",
+            "sandbox: off, commands run as you: no sandbox can be set up here",
+        ),
+        ("off", "sandbox: off, commands run as you\n"),
+    ] {
+        let server = ModelServer::start([bash("c", "touch M"), API.say("ok")]);
+        let run = Run::new(&python)
+            .home(&scratch)
+            .model(&server)
+            .env("TOOLOOP_MODEL", API.model())
+            .env("TOOLOOP_PERMISSION_MODE", "bypassPermissions")
+            .env("TOOLOOP_SANDBOX", wanted)
+            .args(["-c", FILTER, env!("CARGO_BIN_EXE_tooloop"), "-p", "go"]);
+        let finished = end(&run.start());
+        finished.assert_code(0);
+        assert!(finished.stderr.text().contains(line), "{finished}");
+        assert!(scratch.workspace().join("M").exists());
+        std::fs::remove_file(scratch.workspace().join("M")).unwrap();
+    }
+}
+
+/// Becomes a program for which `unshare`, `clone` with namespaces and the calls of Landlock fail.
+const FILTER: &str = r#"
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+arm = os.uname().machine == "aarch64"
+unshare, clone, clone3 = (97, 220, 435) if arm else (272, 56, 435)
+def op(code, jt, jf, k):
+    return struct.pack("HBBI", code, jt, jf, k)
+EPERM, ENOSYS = 0x00050001, 0x00050026
+program = [
+    op(0x20, 0, 0, 0),
+    op(0x15, 6, 0, 444), op(0x15, 5, 0, 445), op(0x15, 4, 0, 446),
+    op(0x15, 3, 0, clone3), op(0x15, 3, 0, unshare), op(0x15, 3, 0, clone),
+    op(0x06, 0, 0, 0x7fff0000),
+    op(0x06, 0, 0, ENOSYS),
+    op(0x06, 0, 0, EPERM),
+    op(0x20, 0, 0, 16), op(0x45, 0, 1, 0x7e020000), op(0x06, 0, 0, EPERM),
+    op(0x06, 0, 0, 0x7fff0000),
+]
+code = ctypes.create_string_buffer(b"".join(program))
+class Prog(ctypes.Structure):
+    _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+prog = Prog(len(program), ctypes.cast(code, ctypes.c_void_p))
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, ctypes.byref(prog), 0, 0) == 0, ctypes.get_errno()
+os.execv(sys.argv[1], sys.argv[1:])
+"#;
+
+/// The program that sets the filter up.
+fn filter() -> Option<PathBuf> {
+    let found = ["/usr/bin/python3", "/usr/local/bin/python3"]
+        .map(PathBuf::from)
+        .into_iter()
+        .find(|path| path.exists());
+    if found.is_none() {
+        println!("skipped: there is no python3 to set up a filter with");
+    }
+    found
+}
+
+// ---- what is held
+
+/// C35 b: the same border for the shell and for the tools that know paths.
+#[test]
+fn nothing_is_written_outside_by_any_tool() {
+    needs_sandbox!();
+    let scratch = Scratch::new();
+    let outside = scratch.outside();
+    let marker = outside.join("M").display().to_string();
+    let file = outside.join("file.txt");
+    std::fs::write(&file, "old\n").unwrap();
+    let path = file.display().to_string();
+    let patch = format!("*** Begin Patch\n*** Add File: {marker}\n+x\n*** End Patch");
+    let done = play(
+        confined,
+        &scratch,
+        &[
+            bash("shell", &format!("touch {marker}")),
+            API.call("write", "write", &json!({"path": marker, "content": "x"})),
+            API.call("read", "read", &json!({"path": path})),
+            API.call(
+                "edit",
+                "edit",
+                &json!({"path": path, "old": "old", "new": "new"}),
+            ),
+            API.call("patch", "apply_patch", &json!({"patch": patch})),
+            bash("inside", "echo yes > inside; cat inside"),
+            API.call(
+                "file",
+                "write",
+                &json!({"path": "sub/file", "content": "x"}),
+            ),
+        ],
+    );
+    for id in ["shell", "write", "edit", "patch"] {
+        let (text, is_error) = done.tool_result(id);
+        assert!(is_error && text.contains("sandbox"), "{id}: {text}");
+    }
+    assert!(!outside.join("M").exists());
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "old\n");
+    assert!(done.tool_result("inside").0.starts_with("yes\n"));
+    assert!(scratch.workspace().join("sub/file").exists());
+    let grant = format!("write:{marker}");
+    assert_eq!(
+        refusals(&done),
+        [(format!("writing {marker}"), json!(grant))]
+    );
+}
+
+/// C31: the border is where links lead.
+#[test]
+fn links_lead_nobody_out() {
+    needs_sandbox!();
+    let scratch = Scratch::new();
+    let (workspace, outside) = (scratch.workspace(), scratch.outside().join("o"));
+    std::fs::create_dir_all(&outside).unwrap();
+    std::fs::create_dir_all(workspace.join("sub")).unwrap();
+    std::fs::write(outside.join("secret.txt"), "kk-secret\n").unwrap();
+    symlink(&outside, workspace.join("out")).unwrap();
+    symlink("sub", workspace.join("in")).unwrap();
+    let before = contents(&outside);
+    let done = play(
+        confined,
+        &scratch,
+        &[
+            API.call(
+                "a",
+                "write",
+                &json!({"path": "out/new.txt", "content": "x"}),
+            ),
+            API.call(
+                "b",
+                "edit",
+                &json!({"path": "out/secret.txt", "old": "kk", "new": "x"}),
+            ),
+            bash("c", "echo x > out/new.txt"),
+            bash("d", "rm out/secret.txt"),
+            bash("e", "ln out/secret.txt hard && echo x >> hard"),
+            API.call("f", "write", &json!({"path": "in/ok.txt", "content": "x"})),
+            bash("g", "echo x > in/ok2.txt"),
+        ],
+    );
+    for id in ["a", "b", "c", "d", "e"] {
+        assert!(done.tool_result(id).1, "{id}: {}", done.tool_result(id).0);
+    }
+    assert_eq!(contents(&outside), before);
+    assert!(workspace.join("sub/ok.txt").exists() && workspace.join("sub/ok2.txt").exists());
+}
+
+/// C36: a linked worktree is committed in, and what git obeys stays as it is.
+#[test]
+fn a_linked_worktree_is_committed_in() {
+    needs_sandbox!();
+    if !has_git() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let main = scratch.outside().join("r");
+    git(&main, &["init", "-q"]);
+    git(&main, &["commit", "-q", "--allow-empty", "-m", "first"]);
+    let tree = scratch.workspace().join("w2");
+    git(&main, &["worktree", "add", "-q", tree.to_str().unwrap()]);
+    let hooks = contents(&main.join(".git/hooks"));
+    let config = std::fs::read(main.join(".git/config")).unwrap();
+    let hook = main.join(".git/hooks/post-commit");
+    let identity = "git config user.name || export GIT_AUTHOR_NAME=x GIT_AUTHOR_EMAIL=x@x \
+                    GIT_COMMITTER_NAME=x GIT_COMMITTER_EMAIL=x@x";
+    let in_tree = |scratch: &Scratch, server: &ModelServer| {
+        confined(scratch, server).args(["-C", tree.to_str().unwrap()])
+    };
+    let done = play(
+        in_tree,
+        &scratch,
+        &[
+            bash(
+                "commit",
+                &format!("{identity}; echo a > a; git add a; git commit -m x"),
+            ),
+            bash("hook", &format!("touch {}", hook.display())),
+            bash("config", "git config core.pager x"),
+            bash(
+                "branch",
+                "git switch -q -c other && git branch -q third && git gc -q",
+            ),
+        ],
+    );
+    let (text, is_error) = done.tool_result("commit");
+    assert!(!is_error, "{text}");
+    assert_eq!(git(&tree, &["log", "--format=%s", "-n1", "w2"]), "x\n");
+    for id in ["hook", "config"] {
+        let (text, is_error) = done.tool_result(id);
+        assert!(is_error, "{id}: {text}");
+    }
+    let (text, is_error) = done.tool_result("branch");
+    assert!(!is_error, "{text}");
+    assert_eq!(contents(&main.join(".git/hooks")), hooks);
+    assert_eq!(std::fs::read(main.join(".git/config")).unwrap(), config);
+}
+
+#[test]
+fn temporary_files_are_the_session_s_own() {
+    needs_sandbox!();
+    let scratch = Scratch::new();
+    let name = format!("tooloop-test-{}", std::process::id());
+    let path = format!("/tmp/{name}");
+    let done = play(
+        confined,
+        &scratch,
+        &[
+            bash(
+                "make",
+                "f=$(mktemp) && echo hidden > $f && cat $f && echo $TMPDIR",
+            ),
+            bash(
+                "write",
+                &format!("echo from-bash > $TMPDIR/{name}; echo end"),
+            ),
+            bash("tmp", &format!("echo from-tmp > {path}")),
+            API.call("read", "read", &json!({"path": path})),
+        ],
+    );
+    assert!(done.tool_result("make").0.starts_with("hidden\n"));
+    if done.records[0]["sandbox"]["mechanism"] == "bubblewrap" {
+        let (text, is_error) = done.tool_result("read");
+        assert!(!is_error && text.contains("from-tmp"), "{text}");
+    } else {
+        println!("the temporary folder of the system is not replaced here");
+    }
+    assert!(!Path::new(&path).exists());
+    let left: Vec<_> = std::fs::read_dir(std::env::temp_dir())
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().into_string().ok())
+        .filter(|name| name.starts_with("tooloop-private-"))
+        .collect();
+    let shown = done.tool_result("make").0;
+    assert!(
+        left.iter().all(|left| !shown.contains(left.as_str())),
+        "{left:?} {shown}"
+    );
+}
+
+#[test]
+fn jobs_and_terminals_are_held_too() {
+    needs_sandbox!();
+    let scratch = Scratch::new();
+    let marker = scratch.outside().join("M").display().to_string();
+    let job =
+        json!({"command": format!("touch {marker}; touch inside"), "run_in_background": true});
+    let terminal =
+        json!({"action": "start", "command": format!("touch {marker} inside2; echo over")});
+    let done = play(
+        confined,
+        &scratch,
+        &[
+            API.call("job", "bash", &job),
+            API.call(
+                "wait",
+                "job_output",
+                &json!({"id": "job_1", "wait_ms": 30_000}),
+            ),
+            API.call("term", "terminal", &terminal),
+            API.call(
+                "look",
+                "terminal",
+                &json!({"action": "read", "id": "term_1", "wait_ms": 20_000}),
+            ),
+        ],
+    );
+    let (text, _) = done.tool_result("wait");
+    assert!(text.contains("the sandbox refused writing"), "{text}");
+    wait_for_file(&scratch.workspace().join("inside"));
+    wait_for_file(&scratch.workspace().join("inside2"));
+    assert!(!scratch.outside().join("M").exists());
+}
+
+#[test]
+fn nothing_is_written_in_plan_mode_or_where_all_is_read_only() {
+    needs_sandbox!();
+    let scratch = Scratch::new();
+    let plan = |scratch: &Scratch, server: &ModelServer| {
+        careful(scratch, server).args(["--permission-mode", "plan"])
+    };
+    let calls = [
+        bash("shell", "touch M"),
+        API.call("write", "write", &json!({"path": "M", "content": "x"})),
+        bash("look", "ls -a | wc -l"),
+    ];
+    let done = play(plan, &scratch, &calls);
+    assert!(done.tool_result("shell").1 && done.tool_result("write").1);
+    assert!(!done.tool_result("look").1);
+    let read_only = |scratch: &Scratch, server: &ModelServer| {
+        tooloop(scratch, server, API).env("TOOLOOP_SANDBOX", "read-only")
+    };
+    let done = play(read_only, &scratch, &calls);
+    for id in ["shell", "write"] {
+        let (text, is_error) = done.tool_result(id);
+        assert!(is_error && text.contains("sandbox"), "{id}: {text}");
+    }
+    assert!(!scratch.workspace().join("M").exists());
+}
+
+// ---- what is asked
+
+#[test]
+fn what_stays_within_needs_no_question() {
+    needs_sandbox!();
+    let scratch = Scratch::new();
+    let done = play(
+        careful,
+        &scratch,
+        &[bash("a", "echo x > a && mkdir -p b/c && cp a b/c && rm a")],
+    );
+    let (text, is_error) = done.tool_result("a");
+    assert!(!is_error, "{text}");
+    assert!(scratch.workspace().join("b/c/a").exists());
+    // Not where it was said that it does.
+    let asked = |scratch: &Scratch, server: &ModelServer| {
+        careful(scratch, server).env("TOOLOOP_SANDBOX_ALLOWS", "false")
+    };
+    let done = play(asked, &scratch, &[bash("a", "echo x > a")]);
+    let (text, is_error) = done.tool_result("a");
+    assert!(is_error && text.contains("not covered"), "{text}");
+    assert!(!scratch.workspace().join("a").exists());
+}
+
+#[test]
+fn what_goes_beyond_is_asked_about_before_it_runs() {
+    needs_sandbox!();
+    let scratch = Scratch::new();
+    let marker = scratch.outside().join("M").display().to_string();
+    let done = play(
+        careful,
+        &scratch,
+        &[
+            bash("write", &format!("touch started; touch {marker}")),
+            bash("net", "touch started; curl -s http://example.com/"),
+            granted("grant", "touch started", &[&format!("write:{marker}")]),
+            granted("all", "touch started", &["unconfined"]),
+        ],
+    );
+    for id in ["write", "net", "grant", "all"] {
+        let (text, is_error) = done.tool_result(id);
+        assert!(is_error, "{id}: {text}");
+    }
+    // Nobody was there to say yes, and nothing was begun.
+    assert!(!scratch.workspace().join("started").exists());
+    assert!(!scratch.outside().join("M").exists());
+    let denied = done.result()["permission_denials"].as_array().unwrap();
+    assert_eq!(denied.len(), 4, "{denied:?}");
+}
+
+#[test]
+fn a_rule_gives_what_is_beyond_and_nothing_else() {
+    needs_sandbox!();
+    let scratch = Scratch::new();
+    let outside = scratch.outside();
+    std::fs::create_dir_all(outside.join("yes")).unwrap();
+    std::fs::create_dir_all(outside.join("no")).unwrap();
+    let (yes, no) = (outside.join("yes/M"), outside.join("no/M"));
+    let rule = format!("Sandbox(write:{}/**)", outside.join("yes").display());
+    let ruled = |scratch: &Scratch, server: &ModelServer| {
+        confined(scratch, server).args(["--allowedTools", &rule])
+    };
+    let open = format!("write:{}", yes.display());
+    let done = play(
+        ruled,
+        &scratch,
+        &[
+            granted("a", &format!("p={}; echo x > $p", yes.display()), &[&open]),
+            granted("b", &format!("p={}; echo x > $p", no.display()), &[&open]),
+            granted("c", "true", &["network"]),
+        ],
+    );
+    let (text, is_error) = done.tool_result("a");
+    assert!(!is_error, "{text}");
+    assert!(yes.exists());
+    assert!(done.tool_result("b").1 && !no.exists());
+    let (text, is_error) = done.tool_result("c");
+    assert!(is_error && text.contains("nobody is asked"), "{text}");
+}
+
+#[test]
+fn what_was_not_foreseen_is_refused_with_words_for_asking() {
+    needs_sandbox!();
+    let scratch = Scratch::new();
+    let marker = scratch.outside().join("M").display().to_string();
+    let (head, tail) = marker.split_at(marker.len() / 2);
+    let hidden = format!("a={head}; touch \"$a{tail}\"");
+    let done = play(confined, &scratch, &[bash("a", &hidden)]);
+    let (text, is_error) = done.tool_result("a");
+    assert!(is_error, "{text}");
+    let ask = format!("call again with \"grant\": [\"write:{marker}\"]");
+    assert!(text.contains("(the sandbox refused writing"), "{text}");
+    assert!(text.contains(&ask), "{text}");
+    assert_eq!(refusals(&done).len(), 1);
+    assert!(!scratch.outside().join("M").exists());
+    // What fails for another reason is no refusal.
+    let done = play(
+        confined,
+        &scratch,
+        &[bash("a", "cat nothing; touch none/M")],
+    );
+    assert_eq!(refusals(&done), []);
+}
+
+#[test]
+fn the_network_is_off_and_its_absence_is_told() {
+    needs_sandbox!();
+    let scratch = Scratch::new();
+    let server = ModelServer::start([API.say("never")]);
+    let address = server.base_url();
+    let address = address.trim_start_matches("http://").trim_end_matches('/');
+    let (host, port) = address.rsplit_once(':').unwrap();
+    let connect = format!("h={host}; exec 3<>/dev/tcp/$h/{port} && echo connected");
+    let resolve = "h=example.com; getent hosts $h || echo \"Could not resolve host: $h\"";
+    let done = play(
+        confined,
+        &scratch,
+        &[bash("a", &connect), bash("b", resolve)],
+    );
+    let (text, is_error) = done.tool_result("a");
+    assert!(is_error && !text.contains("connected"), "{text}");
+    assert!(server.requests().is_empty());
+    let refused = refusals(&done);
+    assert!(
+        refused.contains(&("talking to example.com".into(), json!("host:example.com"))),
+        "{refused:?}"
+    );
+}
+
+// ---- settings
+
+#[test]
+fn a_folder_can_narrow_the_sandbox_and_not_widen_it() {
+    needs_sandbox!();
+    let scratch = Scratch::new();
+    let settings = scratch.workspace().join(".tooloop/config.toml");
+    std::fs::create_dir_all(settings.parent().unwrap()).unwrap();
+    let outside = scratch.outside().display().to_string();
+    std::fs::write(
+        &settings,
+        format!(
+            "sandbox = \"off\"\nsandbox_network = \"on\"\nsandbox_writable = [\"{outside}\"]\n"
+        ),
+    )
+    .unwrap();
+    let automatic = |scratch: &Scratch, server: &ModelServer| {
+        tooloop(scratch, server, API).env("TOOLOOP_SANDBOX", "")
+    };
+    let done = play(
+        automatic,
+        &scratch,
+        &[bash("a", &format!("touch {outside}/M; touch .tooloop/x"))],
+    );
+    let sandbox = &done.records[0]["sandbox"];
+    assert_eq!(
+        (&sandbox["profile"], &sandbox["network"]),
+        (&json!("workspace"), &json!("off"))
+    );
+    assert!(!scratch.outside().join("M").exists());
+    assert!(!scratch.workspace().join(".tooloop/x").exists());
+    std::fs::write(&settings, "sandbox = \"read-only\"\n").unwrap();
+    let done = play(automatic, &scratch, &[bash("a", "touch M")]);
+    assert_eq!(done.records[0]["sandbox"]["profile"], "read-only");
+    assert!(done.tool_result("a").1);
+}
+
+#[test]
+fn settings_of_a_person_widen_and_hide() {
+    needs_sandbox!();
+    let scratch = Scratch::new();
+    let (open, hidden) = (
+        scratch.outside().join("open"),
+        scratch.outside().join("hidden"),
+    );
+    std::fs::create_dir_all(&open).unwrap();
+    std::fs::create_dir_all(&hidden).unwrap();
+    std::fs::write(hidden.join("key"), "kk-hidden\n").unwrap();
+    let key = hidden.join("key").display().to_string();
+    let set = |scratch: &Scratch, server: &ModelServer| {
+        confined(scratch, server)
+            .env("TOOLOOP_SANDBOX_WRITABLE", &open)
+            .env("TOOLOOP_SANDBOX_HIDDEN", &hidden)
+    };
+    let done = play(
+        set,
+        &scratch,
+        &[
+            bash("a", &format!("touch {}/M", open.display())),
+            bash("b", &format!("cat {key}")),
+            API.call("c", "read", &json!({"path": key})),
+            API.call(
+                "d",
+                "write",
+                &json!({"path": open.join("N"), "content": "x"}),
+            ),
+        ],
+    );
+    assert!(open.join("M").exists() && open.join("N").exists());
+    for id in ["b", "c"] {
+        let (text, is_error) = done.tool_result(id);
+        assert!(is_error && !text.contains("kk-hidden"), "{id}: {text}");
+    }
+}
+
+// ---- the end
+
+#[test]
+fn nothing_of_a_killed_run_is_left() {
+    needs_sandbox!();
+    let scratch = Scratch::new();
+    let sleep = format!("sleep 8{}", std::process::id());
+    let command = format!("env -i setsid {sleep} & (setsid {sleep} &) ; touch started; {sleep}");
+    let server = ModelServer::start([bash("a", &command)]);
+    let running = confined(&scratch, &server).arg("go").start();
+    wait_for_file(&scratch.workspace().join("started"));
+    kill(&running);
+    no_leftovers(&running);
+    let gone = tooloop_testkit::wait_until(LONG, || {
+        let listed = Command::new("ps").args(["-eo", "args"]).output().unwrap();
+        !String::from_utf8_lossy(&listed.stdout).contains(&sleep)
+    });
+    assert!(gone, "{sleep} is alive");
+    // The next run of anybody clears up what it left.
+    let done = play(confined, &scratch, &[]);
+    assert_eq!(done.answer(), "done");
+}
+
+#[test]
+fn a_private_folder_is_nobody_else_s() {
+    needs_sandbox!();
+    let scratch = Scratch::new();
+    let server = ModelServer::start([bash("a", "echo $TMPDIR > where; touch started; sleep 300")]);
+    let running = confined(&scratch, &server).arg("go").start();
+    wait_for_file(&scratch.workspace().join("started"));
+    let names = std::fs::read_dir(std::env::temp_dir()).unwrap();
+    let own: Vec<_> = names
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.to_string_lossy().contains("tooloop-private-"))
+        .collect();
+    assert!(!own.is_empty());
+    for path in own {
+        let Ok(metadata) = path.metadata() else {
+            continue;
+        };
+        assert_eq!(metadata.permissions().mode() & 0o077, 0, "{path:?}");
+    }
+    kill(&running);
+}
+
+// ---- the library's words
+
+#[test]
+fn a_wrong_word_is_a_wrong_setting() {
+    let scratch = Scratch::new();
+    let run =
+        bare(&scratch)
+            .env("ANTHROPIC_API_KEY", "k")
+            .args(["-p", "--sandbox", "strict", "go"]);
+    let finished = end(&run.start());
+    finished.assert_code(44);
+    let words = finished.stderr.text();
+    assert!(
+        words.contains("auto, workspace, read-only, required, off"),
+        "{words}"
+    );
+}

@@ -25,6 +25,12 @@ impl Parser<'_> {
         self.simple()
     }
 
+    /// Tells whether a simple command comes, and no keyword.
+    pub(super) fn at_simple(&self) -> bool {
+        let word = self.plain_word();
+        !word.is_empty() && !COMPOUND.contains(&word) && !OUT_OF_PLACE.contains(&word)
+    }
+
     fn compound(&mut self) -> Parsed<()> {
         let keyword = self.plain_word();
         self.position += keyword.len();

@@ -56,6 +56,8 @@ pub(super) struct Parser<'a> {
     lists: usize,
     /// How many expansions are open around what is read now.
     pub(super) operands: usize,
+    /// How many substitutions are open around what is read now.
+    substitutions: usize,
     /// The function that the command just read defines, if that is all there is to it.
     defined: Option<String>,
 }
@@ -71,6 +73,7 @@ impl<'a> Parser<'a> {
             waiting: Vec::new(),
             lists: 0,
             operands: 0,
+            substitutions: 0,
             defined: None,
         }
     }
@@ -267,12 +270,14 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn pipeline(&mut self) -> Parsed<()> {
+        let mut is_timed = false;
         loop {
             self.blanks();
             let word = self.plain_word();
             if word == "!" {
                 self.position += 1;
             } else if word == "time" {
+                is_timed = true;
                 self.position += 4;
                 self.blanks();
                 if self.at_word(&["-p"]) {
@@ -285,6 +290,11 @@ impl<'a> Parser<'a> {
             } else {
                 break;
             }
+        }
+        // After `time` some versions of bash do not know their own keywords in a substitution, and
+        // end it at the first bracket of a `case`.
+        if is_timed && self.substitutions > 0 && !self.at_simple() {
+            return Err(Problem::Unsupported("such a `time` in a substitution"));
         }
         let place = self.parts.place;
         let mut is_piped = false;
@@ -321,7 +331,10 @@ impl<'a> Parser<'a> {
         let outside = std::mem::take(&mut self.waiting);
         let (commands, documents) = self.parts.read;
         let start = self.position;
-        self.returning(|parser| parser.deeper(|parser| parser.list(Stop::Bracket)))?;
+        self.substitutions += 1;
+        let list = self.returning(|parser| parser.deeper(|parser| parser.list(Stop::Bracket)));
+        self.substitutions -= 1;
+        list?;
         if !self.eat(")") {
             return Err(Problem::Unclosed("a substitution"));
         }

@@ -44,22 +44,35 @@ fn policy(confinement: Option<Confinement>) -> Policy {
     .anchored("/w".as_ref(), Some("/home/u".as_ref()))
 }
 
-fn lines() -> [(&'static str, String); 3] {
+fn lines() -> [(&'static str, String); 4] {
     let typical = "cd crates/policy && RUST_BACKTRACE=1 cargo test --quiet 2>&1 | tail -n 40 && \
                    git add -A && git commit -m \"$(cat <<'EOF'\nPolicy: rules\n\nA body.\nEOF\n)\"";
+    // Long, with quotes in quotes and much text, as models write it.
     let mut ugly = String::new();
-    let mut index = 0;
     while ugly.len() < 4096 {
-        index += 1;
+        let index = ugly.len();
         ugly.push_str(&format!(
-            "if [ -f \"a{index}\" ]; then env A=1 timeout 5 sh -c 'git log | xargs -n 1 touch'; fi; \
-             find . -name '*.o' -exec rm -f {{}} \\; ; echo \"$(cat x{index} | sort -u)\" >> out.log\n"
+            "if [ -f \"a{index}\" ]; then env A=1 sh -c 'git log --format=\"%h %s\" | xargs -n 1 touch'; fi\n\
+             cat > \"notes {index}.md\" <<'EOF'\n{}EOF\n\
+             echo \"$(sed -n '1,5p' x{index} | sort -u)\" >> out.log\n",
+            "A line of text that stands in a file, with $(this) and `that` in it, \"quoted\".\n"
+                .repeat(8)
+        ));
+    }
+    // As many commands as there is room for.
+    let mut dense = String::new();
+    while dense.len() < 4096 {
+        let index = dense.len();
+        dense.push_str(&format!(
+            "timeout 5 sh -c 'git log | xargs -n 1 touch'; find . -name '*.o' -exec rm -f {{}} \\; ; \
+             echo \"$(cat x{index} | sort -u)\" >> out.log\n"
         ));
     }
     [
         ("simple", "git status".to_owned()),
         ("typical", typical.to_owned()),
         ("ugly, 4 KiB", ugly),
+        ("dense, 4 KiB", dense),
     ]
 }
 
@@ -71,12 +84,13 @@ fn decide(criterion: &mut Criterion) {
     }));
     let plain = policy(None);
     for (name, line) in lines() {
+        criterion.bench_function(&format!("analyse/{name}"), |bencher| {
+            bencher.iter(|| Access::command(black_box(line.as_str())));
+        });
         for (kind, policy) in [("rules", &plain), ("sandbox", &confined)] {
+            let access = Access::command(line.as_str());
             criterion.bench_function(&format!("decide/{name}, {kind}"), |bencher| {
-                bencher.iter(|| {
-                    let access = Access::command(black_box(line.as_str()));
-                    policy.decide("bash", &access)
-                });
+                bencher.iter(|| policy.decide("bash", black_box(&access)));
             });
         }
     }

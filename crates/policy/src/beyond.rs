@@ -99,6 +99,7 @@ pub(crate) fn needs(
             });
         }
     }
+    needs.sort_by_key(|need| need.part);
     needs
 }
 

@@ -60,7 +60,8 @@ fn what_a_line_needs_is_named_exactly() {
         // What nothing is known of, and what would be far too much, is left to the sandbox.
         ("rm $x", ""),
         ("rm /$x", ""),
-        ("rm ~/$x", "write:/home/u"),
+        ("rm ~/$x", ""),
+        ("rm ~/a/$x", "write:/home/u/a"),
         (
             "touch ~/a $HOME/b \"${HOME}/c d\"",
             "write:/home/u/a write:/home/u/b write:/home/u/c d",
@@ -212,6 +213,9 @@ fn what_is_protected_is_protected_from_file_tools() {
             };
             assert_eq!(word(&outside), expected, "{mode} {path}");
         }
+        if path.contains("..") {
+            continue;
+        }
         let read = Access::read_only().reading(path);
         let read =
             policy(Mode::Default, Some(within()), &["Read(/home/u/**)"]).decide("read", &read);
@@ -322,7 +326,7 @@ fn always_covers_what_the_line_needs() {
             ..policy.clone()
         };
         assert_eq!(saved.decide("bash", &access), Decision::Allow);
-        let other = Access::command("curl https://b.example");
+        let other = Access::command("touch /srv/x");
         assert_eq!(word(&saved.decide("bash", &other)), "beyond");
     }
 }

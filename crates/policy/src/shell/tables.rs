@@ -378,7 +378,7 @@ pub(super) const RUNNING_OPTIONS: &[(&str, &[&str])] = &[
     ("rg", &["--pre", "--hostname-bin"]),
     ("rsync", &["-e", "--rsh", "--rsync-path"]),
     ("scp", &["-S"]),
-    ("sort", &["--compress-prog"]),
+    ("sort", &["--compress-program"]),
     ("split", &["--filter"]),
     (
         "tar",
@@ -391,7 +391,7 @@ pub(super) const RUNNING_OPTIONS: &[(&str, &[&str])] = &[
             "--rmt-command",
             "--rsh-command",
             "--to-command",
-            "--use-compress",
+            "--use-compress-program",
         ],
     ),
     ("zip", &["-TT", "--unzip-command"]),

@@ -131,12 +131,8 @@ fn look_at(name: &str, words: &[Word]) -> Found {
     }
     let arguments = words.get(1..).unwrap_or_default();
     let runs_by_option = RUNNING_OPTIONS.iter().any(|(known, options)| {
-        *known == name
-            && arguments.iter().any(|word| {
-                options
-                    .iter()
-                    .any(|option| word.prefix().starts_with(option))
-            })
+        let may_be = |word: &Word| options.iter().any(|option| may_be(word, option));
+        *known == name && arguments.iter().any(may_be)
     });
     if runs_by_option {
         return Found::opaque("it runs what it is given");
@@ -177,6 +173,16 @@ fn look_at(name: &str, words: &[Word]) -> Found {
         },
         _ => Found::default(),
     }
+}
+
+/// Tells whether a word may be this option, its value attached or its name cut short.
+fn may_be(word: &Word, option: &str) -> bool {
+    let text = word.prefix();
+    if !option.starts_with("--") {
+        return text.starts_with(option);
+    }
+    let name = text.split('=').next().unwrap_or_default();
+    name == option || (name.len() > 4 && option.starts_with(name))
 }
 
 /// Builtins that take names of variables also evaluate the subscripts of arrays in them.

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tooloop::exec::Processes;
-use tooloop::{Content, Denial, Event, Events, Limits, Mode, Session, SessionError, TurnEnd, TurnReport};
+use tooloop::{
+    Content, Denial, Event, Events, Limits, Mode, Session, SessionError, TurnEnd, TurnReport,
+};
 
 use crate::args::OutputFormat;
 use crate::control::{self, Host, ToHost};
@@ -302,7 +304,13 @@ impl Run<'_> {
                     continue;
                 }
                 Some(Line::Response(response)) => {
-                    self.response(&response).await;
+                    for words in self.answered(&response) {
+                        match told {
+                            None => self.event(Event::Warning(words)).await,
+                            // The last record is a result, and this may well be the end.
+                            Some(_) => complain(&words),
+                        }
+                    }
                     continue;
                 }
                 Some(Line::Bad(reason)) => {
@@ -422,7 +430,11 @@ impl Run<'_> {
                 }
             }
             Some(Line::Control { id, request }) => self.control(&id, &request).await,
-            Some(Line::Response(response)) => self.response(&response).await,
+            Some(Line::Response(response)) => {
+                for words in self.answered(&response) {
+                    self.event(Event::Warning(words)).await;
+                }
+            }
             // Only ever put in where lines are waited for.
             Some(Line::Wake) => {}
             // Told when the turn is over.
@@ -455,18 +467,15 @@ impl Run<'_> {
         }
     }
 
-    /// Somebody answers a question.
-    async fn response(&mut self, response: &Value) {
-        let warnings = match &mut self.host {
+    /// Somebody answers a question. Gives back what a person should know about it.
+    fn answered(&mut self, response: &Value) -> Vec<String> {
+        match &mut self.host {
             Some(host) => host.answer(response, self.session),
             None => vec![
                 "a control response is passed over: nothing was asked (see \
                  --permission-prompt-tool)"
                     .into(),
             ],
-        };
-        for words in warnings {
-            self.event(Event::Warning(words)).await;
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tooloop::{Content, ToolInput, ToolResult, ToolUse};
+use tooloop::{Content, Rule, ToolInput, ToolResult, ToolUse};
 
 use super::paint::{Line, Out, Style, line};
 use super::text;
@@ -159,6 +159,35 @@ pub(crate) fn is_long(tool_use: &ToolUse) -> bool {
     values.any(|value| left_out(&text::reveal(value)).is_some())
 }
 
+/// A rule on one line.
+pub(crate) fn rule(rule: &Rule) -> String {
+    text::reveal(&rule.to_string()).replace('\n', "\\n")
+}
+
+/// What is shown at once of each end of a rule: it mostly says what the call above it says.
+const RULE_BYTES: usize = 160;
+
+/// Whether [`short_rule`] leaves something out.
+pub(crate) fn is_long_rule(one: &Rule) -> bool {
+    rule(one).len() > 2 * RULE_BYTES
+}
+
+/// The same, with a mark for its middle if it is long.
+pub(crate) fn short_rule(one: &Rule) -> String {
+    let whole = rule(one);
+    if whole.len() <= 2 * RULE_BYTES {
+        return whole;
+    }
+    let head = whole.floor_char_boundary(RULE_BYTES);
+    let tail = whole.ceil_char_boundary(whole.len().saturating_sub(RULE_BYTES));
+    let hidden = tail.saturating_sub(head);
+    format!(
+        "{} … {hidden} bytes are not shown here … {}",
+        whole.get(..head).unwrap_or_default(),
+        whole.get(tail..).unwrap_or_default()
+    )
+}
+
 /// How much of a call is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extent {
@@ -200,9 +229,10 @@ fn field(name: &str, value: &str, extent: Extent, outs: &mut Vec<Out>) {
 fn block(value: &str, extent: Extent, outs: &mut Vec<Out>) {
     let value = text::reveal(value);
     let mut push = |text: &str| {
-        outs.extend(text.lines().map(|one| {
-            Out::Line(Line::new(Style::Dim, "    │ ").and(Style::Plain, one))
-        }));
+        outs.extend(
+            text.lines()
+                .map(|one| Out::Line(Line::new(Style::Dim, "    │ ").and(Style::Plain, one))),
+        );
     };
     match left_out(&value).filter(|_| extent == Extent::Ends) {
         None => push(&value),
@@ -385,7 +415,10 @@ mod tests {
             let (ends, all) = (shown(&whole(&call)), shown(&all(&call)));
             assert!(ends.contains(first) && ends.ends_with(last), "{ends}");
             assert!(ends.len() < 12_000, "{}", ends.len());
-            assert!(ends.contains(" are not shown here: v shows all of it"), "{ends}");
+            assert!(
+                ends.contains(" are not shown here: v shows all of it"),
+                "{ends}"
+            );
             assert!(all.ends_with(last) && !all.contains("not shown"));
             assert!(all.len() > command.replace("\\n", "\n").len());
         }

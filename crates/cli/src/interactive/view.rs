@@ -258,10 +258,13 @@ impl View {
         outs
     }
 
-    /// All of a call, however long.
-    pub(crate) fn all_of(&mut self, id: &ToolUseId) -> Vec<Out> {
-        let call = self.calls.get(id);
-        call.map_or_else(Vec::new, |call| calls::all(&call.tool_use))
+    /// All of what is asked about, however long.
+    pub(crate) fn all_of(&mut self, question: &Question) -> Vec<Out> {
+        let mut outs = calls::all(&question.tool_use);
+        let rules: Vec<_> = question.rules.iter().map(calls::rule).collect();
+        outs.extend(always(&rules));
+        self.last = Last::Heading(question.tool_use.id.clone());
+        outs
     }
 
     fn turn_to(&mut self, doing: Doing, now: Instant) {
@@ -521,22 +524,8 @@ impl View {
         outs.extend(calls::whole(&question.tool_use));
         let reason = text::one_line(&text::reveal(&question.reason));
         outs.push(line(Style::Notice, format!("  asks: {reason}")));
-        let rules = question.rules.iter();
-        let rules: Vec<_> = rules
-            .map(|rule| text::reveal(&rule.to_string()).replace('\n', "\\n"))
-            .collect();
-        match rules.as_slice() {
-            [] => {}
-            [rule] => {
-                let words = format!("  always would add the rule {rule}");
-                outs.push(line(Style::Dim, words));
-            }
-            rules => {
-                outs.push(line(Style::Dim, "  always would add these rules:"));
-                let each = rules.iter();
-                outs.extend(each.map(|rule| line(Style::Dim, format!("    {rule}"))));
-            }
-        }
+        let rules: Vec<_> = question.rules.iter().map(calls::short_rule).collect();
+        outs.extend(always(&rules));
         let id = question.tool_use.id.clone();
         if let Some(call) = self.calls.get_mut(&id) {
             call.headed = true;
@@ -569,6 +558,23 @@ impl View {
         if self.calls.is_empty() {
             self.doing = Doing::Waiting;
             self.since = now;
+        }
+    }
+}
+
+/// What "always" would add.
+fn always(rules: &[String]) -> Vec<Out> {
+    match rules {
+        [] => Vec::new(),
+        [rule] => {
+            let words = format!("  always would add the rule {rule}");
+            vec![line(Style::Dim, words)]
+        }
+        rules => {
+            let mut outs = vec![line(Style::Dim, "  always would add these rules:")];
+            let each = rules.iter();
+            outs.extend(each.map(|rule| line(Style::Dim, format!("    {rule}"))));
+            outs
         }
     }
 }

@@ -14,6 +14,7 @@ const OUT_OF_PLACE: &[&str] = &[
 
 impl Parser<'_> {
     pub(super) fn command(&mut self) -> Parsed<()> {
+        self.parts.read.0 += 1;
         if self.at("(") || self.at_word(COMPOUND) {
             return self.deeper(Self::compound);
         }
@@ -33,7 +34,7 @@ impl Parser<'_> {
                     self.parts.hazards.insert(Hazard::Dialect);
                     self.arithmetic(false)?;
                 } else if self.eat("(") {
-                    self.list(Stop::Bracket)?;
+                    self.returning(|parser| parser.list(Stop::Bracket))?;
                     self.eat(")");
                 } else {
                     return Err(self.unexpected());
@@ -146,6 +147,7 @@ impl Parser<'_> {
             words: Vec::new(),
             origin: self.origin,
             nature: Nature::Plain,
+            place: self.parts.place,
         });
     }
 
@@ -180,11 +182,13 @@ impl Parser<'_> {
         if name.is_empty() || name.contains(['\'', '"', '\\', '$', '`', '=']) {
             return Err(Problem::Unsupported("a function with such a name"));
         }
-        self.parts.functions.insert(name.to_owned());
         self.parts.hazards.insert(Hazard::Function);
         self.lines()?;
         if self.at("(") || self.at_word(COMPOUND) {
-            self.deeper(Self::compound)
+            // Where it goes is known to nobody before it is called.
+            self.returning(|parser| parser.deeper(Self::compound))?;
+            self.define(name);
+            Ok(())
         } else {
             Err(self.unexpected())
         }

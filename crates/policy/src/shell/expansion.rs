@@ -228,7 +228,8 @@ impl Parser<'_> {
         if self.depth >= super::MAX_DEPTH {
             return Err(Problem::TooDeep(super::MAX_DEPTH));
         }
-        Parser::new(&inner, self.parts, self.depth + 1, self.origin).whole()?;
+        let (depth, origin) = (self.depth + 1, self.origin);
+        self.returning(|parser| Parser::new(&inner, parser.parts, depth, origin).whole())?;
         push_unknown(word, Unknown::Output { quoted });
         Ok(())
     }
@@ -443,6 +444,13 @@ impl Parser<'_> {
 
     /// Reads the operand of an expansion up to its closing brace.
     fn operand(&mut self, word: &mut Word, quoted: bool) -> Parsed<()> {
+        self.operands += 1;
+        let result = self.operand_inside(word, quoted);
+        self.operands -= 1;
+        result
+    }
+
+    fn operand_inside(&mut self, word: &mut Word, quoted: bool) -> Parsed<()> {
         loop {
             match self.peek() {
                 None => return Err(Problem::Unclosed("an expansion")),

@@ -14,10 +14,12 @@
 //! ```
 
 mod compound;
+mod effects;
 mod expansion;
 mod git;
 mod parser;
 mod parts;
+mod programs;
 mod read_only;
 mod redirection;
 mod simple;
@@ -28,7 +30,10 @@ pub use parts::{
     Assignment, Command, Direction, Hazard, Nature, Origin, Piece, Problem, Redirect, Unknown, Word,
 };
 
-pub(crate) use git::{Subcommand, skip_globals};
+pub use effects::{Contact, Effects, Part, Touched};
+
+pub(crate) use effects::{is_this_machine, normal};
+pub(crate) use git::{Globals, Subcommand, skip_globals};
 pub(crate) use read_only::is_harmless_environment;
 
 use parts::Parts;
@@ -96,6 +101,29 @@ impl Analysis {
     #[must_use]
     pub fn defines(&self, name: &str) -> bool {
         self.parts.functions.contains(name)
+    }
+
+    /// Tells whether the command of this index surely calls a function of the line, and not a
+    /// program of that name.
+    #[must_use]
+    pub fn calls_function(&self, index: usize) -> bool {
+        let Some(command) = self.commands().get(index) else {
+            return false;
+        };
+        let is_undone = || {
+            self.commands().iter().any(|command| {
+                let program = command.words.first();
+                // What is only known when it runs may be that as well.
+                matches!(command.nature, Nature::Opaque(_))
+                    || program.is_some_and(|word| matches!(word.literal(), None | Some("unset")))
+            })
+        };
+        let is_defined = |program| {
+            let mut sure = self.parts.sure_functions.iter();
+            sure.any(|(name, from)| name == program && index >= *from)
+        };
+        // Behind a wrapper it would be a program, and a text may be another shell's.
+        command.origin == Origin::Line && command.program().is_some_and(is_defined) && !is_undone()
     }
 
     /// Tells whether the line provably changes nothing.

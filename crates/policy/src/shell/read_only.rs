@@ -61,8 +61,17 @@ pub(super) fn is_read_only(command: &Command, tainted: bool) -> bool {
         "read" => read_is_read_only(arguments),
         "set" => set_is_read_only(arguments),
         "uniq" => uniq_is_read_only(arguments),
+        "wait" => arguments.iter().all(|word| {
+            let is_number = word.unknowns().all(|unknown| unknown == Unknown::Number);
+            is_number && !word.prefix().starts_with('-')
+        }),
         _ => false,
     }
+}
+
+/// Tells whether a program is found by its name alone.
+pub(super) fn is_short(program: &str) -> bool {
+    !program.contains('/')
 }
 
 /// Gives the name of a program that is found by name or in a folder of the system.
@@ -115,7 +124,7 @@ pub(super) fn options_are_harmless(arguments: &[Word], short: &str, long: &[&str
     true
 }
 
-fn find_is_read_only(arguments: &[Word]) -> bool {
+pub(super) fn find_is_read_only(arguments: &[Word]) -> bool {
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         if !word.may_be_option() && !matches!(word.literal(), Some("!" | "(" | ")" | ",")) {

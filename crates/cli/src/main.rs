@@ -25,6 +25,7 @@ mod strict;
 mod telemetry;
 mod text;
 mod toolset;
+mod trust;
 
 use std::io::{IsTerminal, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -41,6 +42,7 @@ use crate::exit::{Failure, Status};
 use crate::print::{Print, Prompts, complain};
 use crate::questions::Questions;
 use crate::records::Records;
+use crate::settings::Loaded;
 use crate::setup::Setup;
 use crate::signals::Signals;
 use crate::strict::Strict;
@@ -110,6 +112,7 @@ fn dispatch(cli: Cli) -> Result<Status, Failure> {
         Some(Command::Config(args)) => config(&args),
         Some(Command::Permissions(command)) => block_on(permissions::run(command)),
         Some(Command::Replay(args)) => block_on(replay::replay(*args)),
+        Some(Command::Trust(args)) => trust::run(&args),
         Some(Command::Sessions(command)) => sessions::run(command),
     }
 }
@@ -171,7 +174,12 @@ fn run(args: RunArgs) -> Result<Status, Failure> {
     if headless {
         block_on(headless_run(args, &workspace))
     } else {
-        block_on(interactive_run(args, &workspace))
+        interactive::check_terminal()?;
+        // The terminal is still as it was found, and nothing has been begun.
+        match setup::load_settings_asking(&args, &workspace)? {
+            Some(loaded) => block_on(interactive_run(args, &workspace, loaded)),
+            None => Ok(Status::Done),
+        }
     }
 }
 
@@ -182,9 +190,10 @@ async fn headless_run(args: RunArgs, workspace: &std::path::Path) -> Result<Stat
         InputFormat::Text => Prompts::One(piped_prompt(&args, &mut signals).await?),
         InputFormat::StreamJson => Prompts::Lines(input::lines()),
     };
+    let loaded = setup::load_settings(&args, workspace)?;
     // A server may be asked for its models here, which takes as long as the server likes.
     let mut setup = tokio::select! {
-        setup = setup::setup(&args, workspace) => setup?,
+        setup = setup::setup(&args, workspace, loaded) => setup?,
         status = signals.next() => {
             return Err(not_begun(status));
         }
@@ -298,8 +307,12 @@ async fn piped_prompt(args: &RunArgs, signals: &mut Signals) -> Result<String, F
     Ok(prompt)
 }
 
-async fn interactive_run(args: RunArgs, workspace: &std::path::Path) -> Result<Status, Failure> {
-    let mut setup = setup::setup(&args, workspace).await?;
+async fn interactive_run(
+    args: RunArgs,
+    workspace: &std::path::Path,
+    loaded: Loaded,
+) -> Result<Status, Failure> {
+    let mut setup = setup::setup(&args, workspace, loaded).await?;
     let telemetry = std::mem::take(&mut setup.telemetry);
     let recording = setup.recording.clone();
     let status = interactive::run(args.prompt, setup, workspace).await;
@@ -320,6 +333,14 @@ fn config(args: &RunArgs) -> Result<Status, Failure> {
         };
         if writeln!(out, "{doc}{key} = {value}  ({origin})").is_err() {
             return Ok(Status::BrokenPipe);
+        }
+        let rules = loaded.rules.iter().filter(|rule| rule.kind.key() == key);
+        for rule in rules.filter(|_| args.verbose) {
+            let (kind, source) = (rule.kind.name(), rule.source.name());
+            let (written, place) = (text::one_line(&rule.written), rule.place.origin());
+            if writeln!(out, "    {kind} {written}  ({source}, {place})").is_err() {
+                return Ok(Status::BrokenPipe);
+            }
         }
     }
     for warning in &loaded.warnings {

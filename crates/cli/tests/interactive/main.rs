@@ -13,6 +13,7 @@ mod asking;
 mod collector;
 mod pty;
 mod rewind;
+mod trust;
 
 use rustix::process::Signal;
 use tooloop_testkit::{

@@ -1,7 +1,7 @@
 //! Where what a tool would touch meets what is allowed.
 
 use tooloop_model::ToolUse;
-use tooloop_policy::AccessEffect;
+use tooloop_policy::{AccessEffect, AskCause};
 
 /// Judges tool uses. The runtime builds one from the registry and the policy. Pure: it may be
 /// asked more than once about a call, and the answer may change when rules are added.
@@ -29,6 +29,8 @@ pub enum Verdict {
     Ask {
         /// Why, for the one who is asked.
         reason: String,
+        /// What made it a question: a rule is stronger than the advice of a hook.
+        cause: AskCause,
     },
     /// It may not.
     Deny {

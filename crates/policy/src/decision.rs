@@ -17,6 +17,17 @@ pub enum Decision {
     },
 }
 
+/// What made it a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskCause {
+    /// A rule asks, or may deny.
+    Rule,
+    /// Nothing covers it.
+    Uncovered,
+    /// It goes beyond the sandbox.
+    Beyond,
+}
+
 impl Decision {
     /// Tells whether the call may run.
     #[must_use]

@@ -41,7 +41,7 @@ mod rule;
 pub mod shell;
 
 pub use access::{Access, AccessEffect, Touch};
-pub use decision::Decision;
+pub use decision::{AskCause, Decision};
 pub use mode::{Mode, ModeError};
 pub use policy::{Policy, Withholding};
 pub use rule::{Rule, RuleError};

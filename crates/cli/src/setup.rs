@@ -344,12 +344,11 @@ fn agent(
 /// The rules of all sources. Relative paths in them mean paths in the workspace.
 fn policy(settings: &Settings, workspace: &Path) -> Policy {
     let policy = Policy {
-        roots: Vec::new(),
-        home: None,
         mode: settings.permission_mode,
         deny: settings.disallowed_tools.clone(),
         ask: settings.ask_tools.clone(),
         allow: settings.allowed_tools.clone(),
+        ..Policy::default()
     };
     let home = environment("HOME").map(PathBuf::from);
     policy.anchored(workspace, home.as_deref())

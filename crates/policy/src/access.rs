@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::shell;
+use crate::{Grant, shell};
 
 /// How strong the effect of a call is, from weakest to strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -49,6 +49,8 @@ pub enum Touch {
     /// never taken for read-only, and only a rule that covers the tool or the shell whole allows
     /// it; a rule that denies or asks looks at it as at a shell line.
     Input(String),
+    /// Something beyond the sandbox that the call asks for by name.
+    Grant(Grant),
 }
 
 /// The effect of a call and everything it would touch.
@@ -68,6 +70,8 @@ pub struct Access {
     pub effect: AccessEffect,
     /// What it would touch, in no order that matters.
     pub touches: Vec<Touch>,
+    /// The folder in which its shell lines would run, if it is not the workspace.
+    pub directory: Option<PathBuf>,
 }
 
 impl Access {
@@ -77,6 +81,7 @@ impl Access {
         Self {
             effect: AccessEffect::ReadOnly,
             touches: Vec::new(),
+            directory: None,
         }
     }
 
@@ -86,6 +91,7 @@ impl Access {
         Self {
             effect: AccessEffect::Session,
             touches: Vec::new(),
+            directory: None,
         }
     }
 
@@ -95,6 +101,7 @@ impl Access {
         Self {
             effect: AccessEffect::Idempotent,
             touches: Vec::new(),
+            directory: None,
         }
     }
 
@@ -104,6 +111,7 @@ impl Access {
         Self {
             effect: AccessEffect::Effectful,
             touches: Vec::new(),
+            directory: None,
         }
     }
 
@@ -119,6 +127,7 @@ impl Access {
         Self {
             effect,
             touches: vec![Touch::Command(line)],
+            directory: None,
         }
     }
 
@@ -153,6 +162,20 @@ impl Access {
     pub fn typing(mut self, text: impl Into<String>) -> Self {
         self.touches.push(Touch::Input(text.into()));
         self.effect = AccessEffect::Effectful;
+        self
+    }
+
+    /// Adds something beyond the sandbox that is asked for.
+    #[must_use]
+    pub fn wanting(mut self, grant: Grant) -> Self {
+        self.touches.push(Touch::Grant(grant));
+        self
+    }
+
+    /// States the folder in which the shell lines would run.
+    #[must_use]
+    pub fn in_directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directory = Some(directory.into());
         self
     }
 

@@ -3,8 +3,9 @@
 use std::path::{Component, Path, PathBuf};
 
 use crate::{
-    Access, Rule, Touch,
+    Access, AskCause, Decision, Explanation, Grant, Mode, Policy, Rule, Touch,
     command_rule::{Hit, Line, shown},
+    host,
     path_rule::{PathPattern, Reading},
     shell::{Direction, Piece, Unknown, Word},
 };
@@ -16,6 +17,7 @@ enum Kind {
     Read,
     Write,
     Host,
+    Grant,
 }
 
 /// A call with its shell lines taken apart.
@@ -23,25 +25,27 @@ enum Kind {
 pub(crate) struct Call<'a> {
     tool: &'a str,
     access: &'a Access,
+    policy: &'a Policy,
     lines: Vec<Line<'a>>,
     /// What is typed into programs, read as shell lines.
     inputs: Vec<Line<'a>>,
 }
 
 impl<'a> Call<'a> {
-    pub(crate) fn new(tool: &'a str, access: &'a Access) -> Self {
+    pub(crate) fn new(tool: &'a str, access: &'a Access, policy: &'a Policy) -> Self {
         let mut lines = Vec::new();
         let mut inputs = Vec::new();
         for touch in &access.touches {
             match touch {
                 Touch::Command(line) => lines.push(Line::new(line)),
                 Touch::Input(text) => inputs.push(Line::new(text)),
-                Touch::Read(_) | Touch::Write(_) | Touch::Host(_) => {}
+                Touch::Read(_) | Touch::Write(_) | Touch::Host(_) | Touch::Grant(_) => {}
             }
         }
         Self {
             tool,
             access,
+            policy,
             lines,
             inputs,
         }
@@ -54,6 +58,13 @@ impl<'a> Call<'a> {
             && self.inputs.is_empty()
             && self.paths(Kind::Write).next().is_none()
             && self.lines.iter().all(|line| line.analysis.is_read_only())
+    }
+
+    fn places(&self) -> Places<'a> {
+        Places {
+            roots: &self.policy.roots,
+            home: self.policy.home.as_deref(),
+        }
     }
 
     fn paths(&self, kind: Kind) -> impl Iterator<Item = &'a Path> {
@@ -69,8 +80,9 @@ impl<'a> Call<'a> {
                     | Touch::Write(_)
                     | Touch::Command(_)
                     | Touch::Host(_)
-                    | Touch::Input(_),
-                    Kind::Read | Kind::Write | Kind::Command | Kind::Host,
+                    | Touch::Input(_)
+                    | Touch::Grant(_),
+                    Kind::Read | Kind::Write | Kind::Command | Kind::Host | Kind::Grant,
                 ) => None,
             })
     }
@@ -78,7 +90,22 @@ impl<'a> Call<'a> {
     fn hosts(&self) -> impl Iterator<Item = &'a str> {
         self.access.touches.iter().filter_map(|touch| match touch {
             Touch::Host(host) => Some(host.as_str()),
-            Touch::Command(_) | Touch::Read(_) | Touch::Write(_) | Touch::Input(_) => None,
+            Touch::Command(_)
+            | Touch::Read(_)
+            | Touch::Write(_)
+            | Touch::Input(_)
+            | Touch::Grant(_) => None,
+        })
+    }
+
+    fn grants(&self) -> impl Iterator<Item = &'a Grant> {
+        self.access.touches.iter().filter_map(|touch| match touch {
+            Touch::Grant(grant) => Some(grant),
+            Touch::Command(_)
+            | Touch::Read(_)
+            | Touch::Write(_)
+            | Touch::Input(_)
+            | Touch::Host(_) => None,
         })
     }
 
@@ -87,11 +114,24 @@ impl<'a> Call<'a> {
             Kind::Command => !(self.lines.is_empty() && self.inputs.is_empty()),
             Kind::Read | Kind::Write => self.paths(kind).next().is_some(),
             Kind::Host => self.hosts().next().is_some(),
+            Kind::Grant => self.grants().next().is_some(),
+        }
+    }
+
+    /// Says what was made of each part.
+    pub(crate) fn explained(&self, decision: Decision) -> Explanation {
+        Explanation {
+            decision,
+            parts: Vec::new(),
+            problem: None,
+            hazards: Vec::new(),
+            beyond: Vec::new(),
         }
     }
 
     /// Tells how a deny or ask rule meets the call.
-    pub(crate) fn hit(&self, rule: &Rule, places: Places<'_>) -> Hit {
+    pub(crate) fn hit(&self, rule: &Rule) -> Hit {
+        let places = self.places();
         let named = rule.names(self.tool);
         let kind = kind(rule);
         let Some(specifier) = rule.specifier() else {
@@ -133,8 +173,17 @@ impl<'a> Call<'a> {
         }
         if speaks_of(Kind::Host) {
             hits.extend(self.hosts().map(|host| {
-                if host_matches(specifier, host) {
+                if host::matches(specifier, host) {
                     Hit::Surely(shown(host))
+                } else {
+                    Hit::Never
+                }
+            }));
+        }
+        if kind == Some(Kind::Grant) {
+            hits.extend(self.grants().map(|grant| {
+                if grant_matches(specifier, grant, Reading::Wide) {
+                    Hit::Surely(shown(&grant.to_string()))
                 } else {
                     Hit::Never
                 }
@@ -155,7 +204,8 @@ impl<'a> Call<'a> {
     }
 
     /// Names the first file outside of the roots that no rule names by its path.
-    fn outside(&self, rules: &[Rule], roots: &[PathBuf]) -> Option<String> {
+    fn outside(&self) -> Option<String> {
+        let (rules, roots) = (&self.policy.allow, &self.policy.roots);
         let names = |path: &Path, kinds: &[Kind]| {
             rules.iter().any(|rule| {
                 let speaks =
@@ -180,16 +230,35 @@ impl<'a> Call<'a> {
     }
 
     /// Names the first part of the call that these rules do not cover, if there is one.
-    pub(crate) fn uncovered(
-        &self,
-        rules: &[Rule],
-        roots: &[PathBuf],
-        accepts_edits: bool,
-    ) -> Option<String> {
-        let found = self.outside(rules, roots);
-        if found.is_some() {
-            return found;
+    pub(crate) fn uncovered(&self) -> Option<(String, AskCause)> {
+        let beyond = self.outside().or_else(|| self.wanted());
+        match beyond {
+            Some(reason) => Some((reason, AskCause::Beyond)),
+            None => self.unspoken().map(|reason| (reason, AskCause::Uncovered)),
         }
+    }
+
+    /// Names the first thing beyond the sandbox that is asked for and that no rule gives.
+    fn wanted(&self) -> Option<String> {
+        let given = |grant: &Grant| {
+            self.policy.allow.iter().any(|rule| {
+                kind(rule) == Some(Kind::Grant)
+                    && rule
+                        .specifier()
+                        .is_none_or(|specifier| grant_matches(specifier, grant, Reading::Narrow))
+            })
+        };
+        let confinement = self.policy.confinement.as_ref();
+        self.grants()
+            .find(|grant| {
+                !given(grant) && !confinement.is_some_and(|within| within.includes(grant))
+            })
+            .map(|grant| format!("`{grant}` asks for more than the sandbox gives"))
+    }
+
+    /// Names the first part of the call that nothing covers.
+    fn unspoken(&self) -> Option<String> {
+        let rules = &self.policy.allow;
         let covers_tool = |rule: &&Rule| rule.names(self.tool) && covers_all(rule);
         if rules.iter().any(|rule| covers_tool(&rule)) {
             return None;
@@ -221,7 +290,7 @@ impl<'a> Call<'a> {
             }
         }
         let edits = about(Kind::Write);
-        let accepts_edits = accepts_edits && self.lines.is_empty();
+        let accepts_edits = self.policy.mode == Mode::AcceptEdits && self.lines.is_empty();
         let path = self.paths(Kind::Write).find(|path| {
             !accepts_edits
                 && !edits.iter().any(|rule| match rule.specifier() {
@@ -238,7 +307,7 @@ impl<'a> Call<'a> {
         let fetches = about(Kind::Host);
         let host = self.hosts().find(|host| {
             !fetches.iter().any(|rule| match rule.specifier() {
-                Some(specifier) => host_matches(specifier, host),
+                Some(specifier) => host::matches(specifier, host),
                 None => true,
             })
         });
@@ -259,6 +328,27 @@ impl<'a> Call<'a> {
                 shown(self.tool)
             ))
         }
+    }
+}
+
+/// Tells whether a specifier such as `write:/srv/**` speaks of this grant.
+fn grant_matches(specifier: &str, grant: &Grant, reading: Reading) -> bool {
+    let specifier = specifier.trim();
+    if specifier == "*" {
+        return true;
+    }
+    match grant {
+        Grant::Write(path) => specifier
+            .strip_prefix("write:")
+            .is_some_and(|pattern| PathPattern::new(pattern).matches(path, reading)),
+        Grant::Network => specifier == "network",
+        Grant::Host(host) => {
+            specifier == "network"
+                || specifier
+                    .strip_prefix("host:")
+                    .is_some_and(|wanted| host::matches(wanted, host))
+        }
+        Grant::Unconfined => specifier == "unconfined",
     }
 }
 
@@ -309,6 +399,7 @@ fn kind(rule: &Rule) -> Option<Kind> {
         ("write", Kind::Write),
         ("webfetch", Kind::Host),
         ("web_fetch", Kind::Host),
+        ("sandbox", Kind::Grant),
     ];
     table
         .into_iter()
@@ -327,7 +418,7 @@ fn covers_all(rule: &Rule) -> bool {
 fn path_hit(line: &Line<'_>, specifier: &str, kind: Kind, places: Places<'_>) -> Hit {
     let wanted = match kind {
         Kind::Read => Direction::Read,
-        Kind::Write | Kind::Command | Kind::Host => Direction::Write,
+        Kind::Write | Kind::Command | Kind::Host | Kind::Grant => Direction::Write,
     };
     let pattern = PathPattern::new(specifier);
     let matches = |text: &str| {
@@ -370,26 +461,5 @@ fn known(word: &Word) -> String {
             format!("{start}{folder}")
         }
         [] | [Piece::Unknown(_), ..] => start.to_owned(),
-    }
-}
-
-/// Tells whether a specifier such as `domain:example.com` names this host.
-fn host_matches(specifier: &str, host: &str) -> bool {
-    let specifier = specifier.trim();
-    let wanted = specifier.strip_prefix("domain:").unwrap_or(specifier);
-    let wanted = wanted.trim().to_ascii_lowercase();
-    let host = host.trim_end_matches('.').to_ascii_lowercase();
-    let host = match host.rsplit_once(':') {
-        Some((name, port)) if port.chars().all(|c| c.is_ascii_digit()) && !name.contains(':') => {
-            name.trim_end_matches('.')
-        }
-        Some(_) | None => &host,
-    };
-    match wanted.strip_prefix('*') {
-        Some("") => true,
-        Some(suffix) => {
-            suffix.starts_with('.') && host.len() > suffix.len() && host.ends_with(suffix)
-        }
-        None => host == wanted,
     }
 }

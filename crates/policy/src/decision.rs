@@ -9,6 +9,8 @@ pub enum Decision {
     Ask {
         /// Why, in words that name the part in question.
         reason: String,
+        /// What kind of reason it is.
+        cause: AskCause,
     },
     /// It may not run.
     Deny {
@@ -17,14 +19,14 @@ pub enum Decision {
     },
 }
 
-/// What made it a question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What kind of reason there is to ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AskCause {
-    /// A rule asks, or may deny.
+    /// A rule asks, or one that denies may speak of the call.
     Rule,
-    /// Nothing covers it.
+    /// No rule covers the call.
     Uncovered,
-    /// It goes beyond the sandbox.
+    /// The call goes beyond the sandbox.
     Beyond,
 }
 
@@ -52,7 +54,7 @@ impl Decision {
     pub fn reason(&self) -> Option<&str> {
         match self {
             Self::Allow => None,
-            Self::Ask { reason } | Self::Deny { reason } => Some(reason),
+            Self::Ask { reason, .. } | Self::Deny { reason } => Some(reason),
         }
     }
 }

@@ -30,9 +30,14 @@
 )]
 
 mod access;
+mod beyond;
 mod call;
 mod command_rule;
+mod confinement;
 mod decision;
+mod explanation;
+mod grant;
+mod host;
 mod mode;
 mod path_rule;
 mod pattern;
@@ -41,7 +46,13 @@ mod rule;
 pub mod shell;
 
 pub use access::{Access, AccessEffect, Touch};
+pub use beyond::beyond;
+pub use confinement::{Confinement, Reach};
 pub use decision::{AskCause, Decision};
+pub use explanation::{
+    ExplainedPart, Explanation, MetRule, PartEffect, PartKind, PartVerdict, RuleList,
+};
+pub use grant::{Grant, GrantError};
 pub use mode::{Mode, ModeError};
 pub use policy::{Policy, Withholding};
 pub use rule::{Rule, RuleError};

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
-    Access, Decision, Mode, Rule, Touch,
-    call::{Call, Places, is_about_reading},
+    Access, AskCause, Confinement, Decision, Explanation, Mode, Rule, Touch,
+    call::{Call, is_about_reading},
     command_rule::Hit,
     path_rule, pattern,
 };
@@ -29,6 +29,12 @@ pub struct Policy {
     pub roots: Vec<PathBuf>,
     /// What `~` means in shell lines; see [`Policy::anchored`].
     pub home: Option<PathBuf>,
+    /// What the sandbox lets shell lines do, if there is one: within it nobody is asked about them.
+    pub confinement: Option<Confinement>,
+    /// What is never written while there is a sandbox, and asked about otherwise, whatever the
+    /// rules allow: absolute, links resolved. Some paths always belong to it: the hooks and
+    /// settings of a repository, our own settings, the files that a shell reads when it starts.
+    pub protected: Vec<PathBuf>,
 }
 
 /// Files that are left out of what a call finds: see [`Policy::withholding`].
@@ -73,14 +79,13 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn decide(&self, tool: &str, access: &Access) -> Decision {
-        let call = Call::new(tool, access);
-        let places = Places {
-            roots: &self.roots,
-            home: self.home.as_deref(),
-        };
+        self.judge(&Call::new(tool, access, self))
+    }
+
+    fn judge(&self, call: &Call<'_>) -> Decision {
         let mut doubt = None;
         for rule in &self.deny {
-            match call.hit(rule, places) {
+            match call.hit(rule) {
                 Hit::Surely(part) => {
                     return Decision::Deny {
                         reason: format!("`{part}` is denied by the rule {rule}"),
@@ -102,26 +107,45 @@ impl Policy {
         }
         // A mode that skips questions must not turn a possible deny into an allow.
         if let Some(reason) = doubt {
-            return self.question(reason);
+            return self.question(reason, AskCause::Rule);
         }
         if self.mode == Mode::BypassPermissions {
             return Decision::Allow;
         }
         for rule in &self.ask {
-            match call.hit(rule, places) {
+            match call.hit(rule) {
                 Hit::Surely(part) => {
-                    return self.question(format!("the rule {rule} asks about `{part}`"));
+                    let reason = format!("the rule {rule} asks about `{part}`");
+                    return self.question(reason, AskCause::Rule);
                 }
                 Hit::Maybe(part) => {
-                    return self.question(format!("the rule {rule} may ask about this: {part}"));
+                    let reason = format!("the rule {rule} may ask about this: {part}");
+                    return self.question(reason, AskCause::Rule);
                 }
                 Hit::Never => {}
             }
         }
-        match call.uncovered(&self.allow, &self.roots, self.mode == Mode::AcceptEdits) {
+        match call.uncovered() {
             None => Decision::Allow,
-            Some(reason) => self.question(reason),
+            Some((reason, cause)) => self.question(reason, cause),
         }
+    }
+
+    /// Takes a call apart and says what was made of each part, for whoever wants to know why.
+    ///
+    /// ```
+    /// use tooloop_policy::{Access, PartVerdict, Policy};
+    ///
+    /// let explanation = Policy::default().explain("bash", &Access::command("ls | env touch M"));
+    /// let verdicts: Vec<_> = explanation.parts.iter().map(|part| part.verdict).collect();
+    /// let harmless = PartVerdict::Harmless;
+    /// assert_eq!(verdicts, [harmless, harmless, PartVerdict::Uncovered]);
+    /// assert!(explanation.decision.is_ask());
+    /// ```
+    #[must_use]
+    pub fn explain(&self, tool: &str, access: &Access) -> Explanation {
+        let call = Call::new(tool, access, self);
+        call.explained(self.judge(&call))
     }
 
     /// What a call of `tool` that walks folders must leave out, although it was let in: files that
@@ -141,47 +165,57 @@ impl Policy {
     }
 
     /// Puts a question, or denies where the mode says that nobody is to be asked.
-    fn question(&self, reason: String) -> Decision {
+    fn question(&self, reason: String, cause: AskCause) -> Decision {
         match self.mode {
             Mode::DontAsk => Decision::Deny {
                 reason: format!("{reason}, and in mode {} nobody is asked", self.mode),
             },
             Mode::Default | Mode::AcceptEdits | Mode::Plan | Mode::BypassPermissions => {
-                Decision::Ask { reason }
+                Decision::Ask { reason, cause }
             }
         }
     }
 
-    /// Gives the rule that "always allow" would save for this very call, never a wider one.
+    /// Gives the rules that "always allow" would save for this very call, never wider ones.
     ///
-    /// There is none for a call that no rule can describe by itself, such as one that touches
-    /// several things or none.
+    /// There are none for a call that rules cannot describe by itself, such as one that touches
+    /// nothing, and none where the call would be asked about all the same.
     ///
     /// ```
     /// use tooloop_policy::{Access, Policy};
     ///
-    /// let rule = Policy::default().allow_always_rule("bash", &Access::command("touch *.txt"));
-    /// assert_eq!(rule.unwrap().to_string(), r"Bash(touch \*.txt)");
+    /// let rules = Policy::default().allow_always_rules("bash", &Access::command("touch *.txt"));
+    /// assert_eq!(rules[0].to_string(), r"Bash(touch \*.txt)");
     /// ```
     #[must_use]
-    pub fn allow_always_rule(&self, _tool: &str, access: &Access) -> Option<Rule> {
-        let (first, rest) = access.touches.split_first()?;
-        // A file that is read to be written is one thing.
-        let mut touch = first;
-        for other in rest {
-            touch = match (touch, other) {
-                (Touch::Read(read), Touch::Write(written)) if read == written => other,
-                (Touch::Write(written), Touch::Read(read)) if read == written => touch,
-                _ => return None,
+    pub fn allow_always_rules(&self, tool: &str, access: &Access) -> Vec<Rule> {
+        let mut rules = Vec::new();
+        for touch in &access.touches {
+            let rule = match touch {
+                // A file that is read to be written is one thing.
+                Touch::Read(path) if access.touches.contains(&Touch::Write(path.clone())) => {
+                    continue;
+                }
+                Touch::Command(line) => Rule::new("Bash", Some(&pattern::escape(line))).ok(),
+                Touch::Read(path) => file_rule("Read", path),
+                Touch::Write(path) => file_rule("Edit", path),
+                Touch::Host(host) if host.contains('*') => None,
+                Touch::Host(host) => Rule::new("WebFetch", Some(&format!("domain:{host}"))).ok(),
+                Touch::Input(_) => None,
+                Touch::Grant(grant) => Rule::granting(grant),
             };
+            match rule {
+                Some(rule) if rules.contains(&rule) => {}
+                Some(rule) => rules.push(rule),
+                None => return Vec::new(),
+            }
         }
-        match touch {
-            Touch::Command(line) => Rule::new("Bash", Some(&pattern::escape(line))).ok(),
-            Touch::Read(path) => file_rule("Read", path),
-            Touch::Write(path) => file_rule("Edit", path),
-            Touch::Host(host) if host.contains('*') => None,
-            Touch::Host(host) => Rule::new("WebFetch", Some(&format!("domain:{host}"))).ok(),
-            Touch::Input(_) => None,
+        let mut with = self.clone();
+        with.allow.extend(rules.iter().cloned());
+        if with.decide(tool, access).is_allow() {
+            rules
+        } else {
+            Vec::new()
         }
     }
 

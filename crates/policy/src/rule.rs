@@ -11,7 +11,7 @@ use std::{
 
 use thiserror::Error;
 
-use crate::path_rule;
+use crate::{Grant, path_rule};
 
 /// One permission rule, such as `Read`, `Bash(git log *)` or `Edit(src/**)`.
 ///
@@ -124,6 +124,15 @@ impl Rule {
     pub fn reading_below(folder: &Path) -> Option<Self> {
         let folder = folder.to_str()?.trim_end_matches('/');
         Self::new("Read", Some(&format!("{}/**", path_rule::escape(folder)))).ok()
+    }
+
+    /// The rule that this may be had beyond the sandbox, and no more; `None` if no rule can say so.
+    pub(crate) fn granting(grant: &Grant) -> Option<Self> {
+        let specifier = match grant {
+            Grant::Write(path) => format!("write:{}", path_rule::escape(path.to_str()?)),
+            Grant::Network | Grant::Host(_) | Grant::Unconfined => grant.to_string(),
+        };
+        Self::new("Sandbox", Some(&specifier)).ok()
     }
 
     fn is_about_files(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tooloop_policy::{Access, AccessEffect, Decision, Mode, Policy, Rule, Touch};
+use tooloop_policy::{Access, AccessEffect, Decision, Grant, Mode, Policy, Rule, Touch};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
@@ -721,6 +721,7 @@ fn a_statement_of_effect_is_not_believed_over_the_line() {
         let lying = Access {
             effect,
             touches: vec![Touch::Command("touch M".to_owned())],
+            directory: None,
         };
         assert_eq!(verdict(&Policy::default().decide("bash", &lying)), Ask);
         let plan = policy(Mode::Plan, &[], &[], &["Bash"]);
@@ -758,8 +759,8 @@ fn what_is_typed_into_a_program_is_never_proven() {
     }
     let access = Access::effectful().typing("ls");
     assert_eq!(
-        Policy::default().allow_always_rule("terminal", &access),
-        None
+        Policy::default().allow_always_rules("terminal", &access),
+        []
     );
     assert_eq!(
         Policy::default().decide("terminal", &access).reason(),
@@ -787,8 +788,8 @@ fn nobody_is_asked_about_a_thing_of_the_sessions_own() {
     let denied = policy(Mode::Default, &["job_stop"], &[], &[]).decide("job_stop", &stop);
     assert_eq!(verdict(&denied), Deny);
     let make = Access::command("make").changing_session();
-    let rule = Policy::default().allow_always_rule("bash", &make);
-    assert_eq!(rule.map(|rule| rule.to_string()), Some("Bash(make)".into()));
+    let rules = Policy::default().allow_always_rules("bash", &make);
+    assert_eq!(rules, ["Bash(make)".parse().unwrap()]);
 }
 
 #[test]
@@ -889,13 +890,11 @@ fn always_allows_this_call_and_no_other() {
     ];
     for line in lines {
         let access = Access::command(line);
-        let rule = Policy::default().allow_always_rule("bash", &access);
-        let Some(rule) = rule else {
-            panic!("no rule for {line:?}");
-        };
-        assert_eq!(rule.to_string().parse::<Rule>().as_ref(), Ok(&rule));
+        let rules = Policy::default().allow_always_rules("bash", &access);
+        assert_eq!(rules.len(), 1, "{line:?}");
+        assert_eq!(rules[0].to_string().parse::<Rule>().as_ref(), Ok(&rules[0]));
         let policy = Policy {
-            allow: vec![rule],
+            allow: rules,
             ..Policy::default()
         };
         assert_eq!(policy.decide("bash", &access), Decision::Allow, "{line:?}");
@@ -915,37 +914,43 @@ fn always_allows_this_call_and_no_other() {
 
 #[test]
 fn always_is_offered_only_where_a_rule_can_say_it() {
-    let rule = |tool: &str, access: &Access| {
-        Policy::default()
-            .allow_always_rule(tool, access)
-            .map(|rule| rule.to_string())
+    let offered = |tool: &str, access: &Access| {
+        let rules = Policy::default().allow_always_rules(tool, access);
+        let rules: Vec<_> = rules.iter().map(ToString::to_string).collect();
+        rules.join(" ")
     };
     let table = [
-        (
-            "bash",
-            Access::command("touch 1.txt"),
-            Some("Bash(touch 1.txt)"),
-        ),
+        ("bash", Access::command("touch 1.txt"), "Bash(touch 1.txt)"),
         (
             "edit",
             Access::effectful().writing("/w/a*b"),
-            Some("Edit(/w/a\\*b)"),
+            "Edit(/w/a\\*b)",
         ),
-        ("edit", Access::effectful().writing("a"), None),
+        ("edit", Access::effectful().writing("a"), ""),
         (
             "fetch",
             Access::read_only().host("a.b"),
-            Some("WebFetch(domain:a.b)"),
+            "WebFetch(domain:a.b)",
         ),
-        ("mcp__a__b", Access::effectful(), None),
+        ("mcp__a__b", Access::effectful(), ""),
         (
             "patch",
             Access::effectful().writing("/a").writing("/b"),
-            None,
+            "Edit(/a) Edit(/b)",
+        ),
+        (
+            "bash",
+            Access::command("curl x.example").wanting(Grant::Host("x.example".into())),
+            "Bash(curl x.example) Sandbox(host:x.example)",
+        ),
+        (
+            "bash",
+            Access::command("touch M").wanting(Grant::Write("/a*".into())),
+            "Bash(touch M) Sandbox(write:/a\\*)",
         ),
     ];
     for (tool, access, expected) in table {
-        assert_eq!(rule(tool, &access).as_deref(), expected, "{tool}");
+        assert_eq!(offered(tool, &access), expected, "{tool}");
     }
 }
 
@@ -1040,10 +1045,11 @@ fn what_lies_outside_of_the_roots_needs_a_rule_that_names_it() {
         policy.decide("read", &read("/etc/passwd")).reason(),
         Some("`/etc/passwd` is outside of the workspace")
     );
-    let rule = policy.allow_always_rule("edit", &edit("/w/a"));
-    assert_eq!(rule.unwrap().to_string(), "Edit(/w/a)");
-    assert_eq!(
-        policy.allow_always_rule("edit", &edit("/w/a").writing("/w/b")),
-        None
-    );
+    let rules = |access: &Access| {
+        let rules = policy.allow_always_rules("edit", access);
+        rules.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(rules(&edit("/w/a")), ["Edit(/w/a)"]);
+    let both = edit("/w/a").writing("/w/b");
+    assert_eq!(rules(&both), ["Edit(/w/a)", "Edit(/w/b)"]);
 }

@@ -174,12 +174,15 @@ proptest! {
     #[test]
     fn always_saves_a_rule_for_this_line(line in line()) {
         let access = Access::command(line.as_str());
-        let Some(rule) = Policy::default().allow_always_rule("bash", &access) else {
+        let rules = Policy::default().allow_always_rules("bash", &access);
+        if rules.is_empty() {
             prop_assert!(line.trim().is_empty());
             return Ok(());
-        };
-        prop_assert_eq!(rule.to_string().parse::<Rule>(), Ok(rule.clone()));
-        let saved = Policy { allow: vec![rule], ..Policy::default() };
+        }
+        for rule in &rules {
+            prop_assert_eq!(&rule.to_string().parse::<Rule>(), &Ok(rule.clone()));
+        }
+        let saved = Policy { allow: rules, ..Policy::default() };
         prop_assert_eq!(saved.decide("bash", &access), Decision::Allow);
         let longer = format!("{line}; rm x");
         let removes = analyse(&longer).commands().iter().any(|command| command.text == "rm x");

@@ -50,7 +50,9 @@ impl RegistryGate {
             match touch {
                 Touch::Read(path) => both(&path).map(Touch::Read).into_iter().for_each(&mut add),
                 Touch::Write(path) => both(&path).map(Touch::Write).into_iter().for_each(&mut add),
-                Touch::Command(_) | Touch::Host(_) | Touch::Input(_) => add(touch),
+                Touch::Command(_) | Touch::Host(_) | Touch::Input(_) | Touch::Grant(_) => {
+                    add(touch)
+                }
             }
         }
         access.touches = touches;
@@ -78,12 +80,20 @@ impl RegistryGate {
         })
     }
 
-    /// The rule that "always" would add for this call.
-    pub(crate) fn rule(&self, tool_use: &ToolUse) -> Option<Rule> {
-        let access = self.access(tool_use).ok()?;
+    /// The rules that "always" would add for this call.
+    pub(crate) fn rules(&self, tool_use: &ToolUse) -> Vec<Rule> {
+        let Ok(access) = self.access(tool_use) else {
+            return Vec::new();
+        };
         read(&self.policy, |policy| {
-            policy.allow_always_rule(&tool_use.name, &access)
+            policy.allow_always_rules(&tool_use.name, &access)
         })
+    }
+
+    /// The rule that "always" would add for this call, if one says it all.
+    pub(crate) fn rule(&self, tool_use: &ToolUse) -> Option<Rule> {
+        let mut rules = self.rules(tool_use).into_iter();
+        rules.next().filter(|_| rules.next().is_none())
     }
 }
 
@@ -102,7 +112,7 @@ impl Gate for RegistryGate {
             policy.decide(&tool_use.name, &access)
         }) {
             Decision::Allow => Verdict::Allow,
-            Decision::Ask { reason } => Verdict::Ask { reason },
+            Decision::Ask { reason, cause } => Verdict::Ask { reason, cause },
             Decision::Deny { reason } => Verdict::Deny { reason },
         };
         Judgement {

@@ -561,9 +561,9 @@ fn access_names_the_host_as_rules_do() {
         let access = fetcher.access(&input).unwrap();
         assert_eq!(access.effect, AccessEffect::ReadOnly);
         assert_eq!(access.touches, [Touch::Host(host.into())]);
-        let rule = tooloop_policy::Policy::default().allow_always_rule("web_fetch", &access);
+        let allow = tooloop_policy::Policy::default().allow_always_rules("web_fetch", &access);
         let policy = tooloop_policy::Policy {
-            allow: rule.into_iter().collect(),
+            allow,
             ..tooloop_policy::Policy::default()
         };
         assert!(policy.decide("web_fetch", &access).is_allow(), "{url}");

@@ -238,7 +238,7 @@ pub(crate) fn touched(access: &Access, workspace: &Path) -> Option<Touched> {
     for touch in &access.touches {
         match touch {
             Touch::Write(path) => files.push(workspace.join(path)),
-            Touch::Read(_) | Touch::Host(_) => {}
+            Touch::Read(_) | Touch::Host(_) | Touch::Grant(_) => {}
             Touch::Command(_) | Touch::Input(_) => return Some(Touched::Anything),
         }
     }

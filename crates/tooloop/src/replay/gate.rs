@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tooloop_kernel::{Gate, Judgement, Verdict};
 use tooloop_model::{ToolUse, ToolUseId};
-use tooloop_policy::AccessEffect;
+use tooloop_policy::{AccessEffect, AskCause};
 
 /// Judges calls as the record says they were judged. Calls that it does not know are asked about,
 /// and nobody answers: nothing is made up.
@@ -34,6 +34,7 @@ pub(super) fn asked() -> Judgement {
     Judgement {
         verdict: Verdict::Ask {
             reason: "as it was when the session was recorded".into(),
+            cause: AskCause::Uncovered,
         },
         effect: AccessEffect::Effectful,
     }

@@ -110,7 +110,7 @@ impl Live {
             Verdict::Allow => {}
             Verdict::Invalid { message } => return ToolOutput::failure(message),
             Verdict::Deny { reason } => return refused(reason),
-            Verdict::Ask { reason } => {
+            Verdict::Ask { reason, .. } => {
                 if let Some(reason) = self.ask(tool_use, reason).await {
                     return refused(reason);
                 }

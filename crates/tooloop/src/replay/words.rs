@@ -145,6 +145,7 @@ mod tests {
                 "ask" => Judgement {
                     verdict: Verdict::Ask {
                         reason: String::new(),
+                        cause: tooloop_policy::AskCause::Uncovered,
                     },
                     ..Judgement::allow_effectful()
                 },

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tooloop_model::{HistoryMessage, JsonObject, Message, ModelError, Money, ToolResult, ToolUseId, Usage};
+use tooloop_model::{
+    HistoryMessage, JsonObject, Message, ModelError, Money, ToolResult, ToolUseId, Usage,
+};
 
 use crate::{Continue, TurnEnd};
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tooloop_kernel::{Gate, Judgement, Verdict};
 use tooloop_model::{JsonObject, ToolInput, ToolUse};
-use tooloop_policy::{Access, AccessEffect, Decision, Policy, Rule, Touch};
+use tooloop_policy::{Access, AccessEffect, AskCause, Decision, Policy, Rule, Touch};
 use tooloop_tool::{Registry, Withheld};
 
 use crate::paths;
@@ -57,6 +57,18 @@ impl RegistryGate {
         }
         access.touches = touches;
         access
+    }
+
+    /// Whether a rule wants a call asked about.
+    pub(crate) fn asked_by_a_rule(&self, tool_use: &ToolUse) -> bool {
+        let verdict = self.judge(tool_use).verdict;
+        matches!(
+            verdict,
+            Verdict::Ask {
+                cause: AskCause::Rule,
+                ..
+            }
+        )
     }
 
     fn unknown(&self, name: &str) -> String {

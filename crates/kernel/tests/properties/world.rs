@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tooloop_kernel::{
-    Advice, AdvisedVerdict, Answer, Delivery, Entry, Fallback, Input, Kernel, OutputCheck, OutputForm, OutputWay, Settings,
-    StopJudgement, Transcript,
+    Advice, AdvisedVerdict, Answer, Delivery, Entry, Fallback, Input, Kernel, OutputCheck,
+    OutputForm, OutputWay, Settings, StopJudgement, Transcript,
 };
 use tooloop_model::{
-    BlockStart, Content, JsonObject, Message, ModelError, RawJson, Request, StopReason, StreamEvent, ToolUse,
-    ToolUseId, Usage,
+    BlockStart, Content, JsonObject, Message, ModelError, RawJson, Request, StopReason,
+    StreamEvent, ToolUse, ToolUseId, Usage,
 };
 
 use crate::actions::{Action, Failure, Knobs, Stale};

@@ -30,8 +30,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tooloop_kernel::{
-    Advice, AdvisedVerdict, Answer, Delivery, Effect, Entry, Fallback, Input, Kernel, OutputCheck, OutputForm, OutputWay,
-    Settings, StopJudgement, Transcript,
+    Advice, AdvisedVerdict, Answer, Delivery, Effect, Entry, Fallback, Input, Kernel, OutputCheck,
+    OutputForm, OutputWay, Settings, StopJudgement, Transcript,
 };
 use tooloop_model::{
     BlockStart, Content, JsonObject, ModelError, ModelErrorKind, Money, Price, RawJson, StopReason,

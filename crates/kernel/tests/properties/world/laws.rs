@@ -54,7 +54,13 @@ impl World {
             Effect::Consult { consult, tool_use } => {
                 // All at once, before anything of the message is judged.
                 assert!(self.now.call.is_none() && self.now.asks.is_empty());
-                assert!(self.kernel.settings().hooked.before.contains(&tool_use.name));
+                assert!(
+                    self.kernel
+                        .settings()
+                        .hooked
+                        .before
+                        .contains(&tool_use.name)
+                );
                 let written = self.record.calls.iter().any(|call| call == tool_use);
                 assert!(written, "consulted about what the model did not write");
                 newer(&mut self.now.newest_consult, *consult);

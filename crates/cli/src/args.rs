@@ -41,6 +41,24 @@ pub(crate) enum Command {
     Config(Box<RunArgs>),
     /// Play a session again, offline, and compare it with its record
     Replay(Box<ReplayArgs>),
+    /// Show what a folder's settings files want beyond what they may have, and trust the folder with it
+    Trust(TrustArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TrustArgs {
+    /// The folder; the current one if none is named
+    #[arg(value_name = "DIR", conflicts_with = "list")]
+    pub(crate) directory: Option<PathBuf>,
+    /// Trust it no more
+    #[arg(long, conflicts_with = "list")]
+    pub(crate) remove: bool,
+    /// List the folders that something is known about
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Ask nobody
+    #[arg(short, long, conflicts_with_all = ["list", "remove"])]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Args)]
@@ -83,7 +101,7 @@ pub(crate) struct ReplayArgs {
     /// A file with settings that beat those of user and project
     #[arg(long, value_name = "FILE")]
     pub(crate) settings: Option<PathBuf>,
-    /// Use no settings of the folder
+    /// Read no settings file of the folder, not even what it forbids
     #[arg(long)]
     pub(crate) bare: bool,
 }
@@ -345,9 +363,14 @@ pub(crate) struct RunArgs {
     /// A file with settings that beat those of user and project
     #[arg(long, value_name = "FILE")]
     pub(crate) settings: Option<PathBuf>,
-    /// Use no settings of the folder
+    /// Read no settings file of the folder, not even what it forbids, and run no hooks but those of
+    /// the managed file
     #[arg(long)]
     pub(crate) bare: bool,
+    /// Apply, for this run, all that the folder's settings files want: hooks, rules that allow,
+    /// whatever else they widen
+    #[arg(long, conflicts_with = "bare")]
+    pub(crate) trust_folder: bool,
     /// Confine commands: this version knows only "off"
     #[arg(long, value_name = "PROFILE")]
     pub(crate) sandbox: Option<String>,

@@ -60,12 +60,13 @@ pub(crate) async fn hello(args: DemoArgs) -> Result<Status, Failure> {
     let folder = Folder::new()?;
     let typed = Cli::try_parse_from(["tooloop", "--bare", "--no-session-persistence"])
         .map_err(|error| Failure::new(Status::Internal, error.to_string()))?;
+    let loaded = setup::load_settings(&typed.run, &folder.0)?;
     let Setup {
         provider,
         model,
         telemetry,
         ..
-    } = match setup::setup(&typed.run, &folder.0).await {
+    } = match setup::setup(&typed.run, &folder.0, loaded).await {
         Ok(setup) => setup,
         Err(failure) if failure.status == Status::Auth => {
             print::complain(&failure.message);

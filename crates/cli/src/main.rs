@@ -20,6 +20,7 @@ mod signals;
 mod telemetry;
 mod text;
 mod toolset;
+mod trust;
 
 use std::io::{IsTerminal, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,6 +33,7 @@ use crate::args::{Cli, Command, InputFormat, OutputFormat, RunArgs};
 use crate::exit::{Failure, Status};
 use crate::print::{Print, Prompts, complain};
 use crate::records::Records;
+use crate::settings::Loaded;
 use crate::setup::Setup;
 use crate::signals::Signals;
 
@@ -99,6 +101,7 @@ fn dispatch(cli: Cli) -> Result<Status, Failure> {
         Some(Command::Hello(args)) => block_on(demo::hello(args)),
         Some(Command::Config(args)) => config(&args),
         Some(Command::Replay(args)) => block_on(replay::replay(*args)),
+        Some(Command::Trust(args)) => trust::run(&args),
         Some(Command::Sessions(command)) => sessions::run(command),
     }
 }
@@ -160,7 +163,12 @@ fn run(args: RunArgs) -> Result<Status, Failure> {
     if headless {
         block_on(headless_run(args, &workspace))
     } else {
-        block_on(interactive_run(args, &workspace))
+        interactive::check_terminal()?;
+        // The terminal is still as it was found, and nothing has been begun.
+        match setup::load_settings_asking(&args, &workspace)? {
+            Some(loaded) => block_on(interactive_run(args, &workspace, loaded)),
+            None => Ok(Status::Done),
+        }
     }
 }
 
@@ -170,9 +178,10 @@ async fn headless_run(args: RunArgs, workspace: &std::path::Path) -> Result<Stat
         InputFormat::Text => Prompts::One(piped_prompt(&args, &mut signals).await?),
         InputFormat::StreamJson => Prompts::Lines(input::lines()),
     };
+    let loaded = setup::load_settings(&args, workspace)?;
     // A server may be asked for its models here, which takes as long as the server likes.
     let mut setup = tokio::select! {
-        setup = setup::setup(&args, workspace) => setup?,
+        setup = setup::setup(&args, workspace, loaded) => setup?,
         status = signals.next() => {
             return Err(not_begun(status));
         }
@@ -247,8 +256,12 @@ async fn piped_prompt(args: &RunArgs, signals: &mut Signals) -> Result<String, F
     Ok(prompt)
 }
 
-async fn interactive_run(args: RunArgs, workspace: &std::path::Path) -> Result<Status, Failure> {
-    let mut setup = setup::setup(&args, workspace).await?;
+async fn interactive_run(
+    args: RunArgs,
+    workspace: &std::path::Path,
+    loaded: Loaded,
+) -> Result<Status, Failure> {
+    let mut setup = setup::setup(&args, workspace, loaded).await?;
     let telemetry = std::mem::take(&mut setup.telemetry);
     let recording = setup.recording.clone();
     let status = interactive::run(args.prompt, setup, workspace).await;

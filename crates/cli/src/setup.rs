@@ -20,9 +20,12 @@ use crate::args::RunArgs;
 use crate::exit::{Failure, Status};
 use crate::replay;
 use crate::sessions;
-use crate::settings::{self, Fault, Loaded, Problem, Settings, Sources};
+use crate::settings::{
+    self, Approvals, Fault, Files, Loaded, Problem, Settings, Sources, Trust,
+};
 use crate::telemetry::{self, Telemetry};
 use crate::toolset::{self, Materials, ToolSet};
+use crate::trust::{self, Known, Said};
 
 /// What a run is made of, whatever its front end.
 pub(crate) struct Setup {
@@ -116,8 +119,52 @@ pub(crate) fn workspace(directory: Option<&Path>) -> Result<PathBuf, Failure> {
     Ok(workspace)
 }
 
-/// Reads the settings of all sources.
+/// Reads the settings of all sources. What a folder's files widen is applied as far as a person has
+/// approved it before.
 pub(crate) fn load_settings(args: &RunArgs, workspace: &Path) -> Result<Loaded, Failure> {
+    let known = known(args, workspace);
+    let sources = sources(args, workspace, known.approvals);
+    let mut loaded = load(&sources, &Files::default())?;
+    if loaded.trust == Trust::Untrusted {
+        loaded.warnings.extend(known.warning);
+    }
+    Ok(loaded)
+}
+
+/// The same, and the person at the terminal is asked about what is new; `None` if they leave.
+pub(crate) fn load_settings_asking(
+    args: &RunArgs,
+    workspace: &Path,
+) -> Result<Option<Loaded>, Failure> {
+    let known = known(args, workspace);
+    let files = Files::default();
+    let mut sources = sources(args, workspace, known.approvals.clone());
+    let loaded = load(&sources, &files)?;
+    if loaded.trust != Trust::Untrusted {
+        return Ok(Some(loaded));
+    }
+    match trust::ask(workspace, &loaded, &known)? {
+        Said::Leave => Ok(None),
+        Said::Go(approvals) => {
+            sources.approvals = approvals;
+            let mut loaded = load(&sources, &files)?;
+            loaded.warnings.extend(known.warning);
+            Ok(Some(loaded))
+        }
+    }
+}
+
+fn known(args: &RunArgs, workspace: &Path) -> Known {
+    if args.trust_folder {
+        return Known {
+            approvals: Approvals::Everything,
+            ..Known::default()
+        };
+    }
+    trust::known(workspace)
+}
+
+fn sources(args: &RunArgs, workspace: &Path, approvals: Approvals) -> Sources {
     let mut flags: Vec<(&'static str, String)> = Vec::new();
     let single = [
         ("model", &args.model),
@@ -139,16 +186,21 @@ pub(crate) fn load_settings(args: &RunArgs, workspace: &Path) -> Result<Loaded, 
         flags.push(("disallowed_tools", rule.clone()));
     }
     let sources = Sources {
+        approvals,
+        bare: args.bare,
         explicit: args.settings.clone(),
         working_directory: std::env::current_dir().unwrap_or_default(),
         flags,
         ..Sources::new(workspace.to_owned(), std::env::vars_os().collect())
     };
-    let sources = Sources {
+    Sources {
         project: sources.project.filter(|_| !args.bare),
         ..sources
-    };
-    settings::load(&sources).map_err(|error| {
+    }
+}
+
+fn load(sources: &Sources, files: &Files) -> Result<Loaded, Failure> {
+    settings::load(sources, files).map_err(|error| {
         let is_sandbox =
             |problem: &Problem| matches!(problem.fault, Fault::Value { key: "sandbox", .. });
         let status = if error.problems.iter().any(is_sandbox) {
@@ -161,8 +213,11 @@ pub(crate) fn load_settings(args: &RunArgs, workspace: &Path) -> Result<Loaded, 
 }
 
 /// Puts a run together. Asks the network only where a local server must be found or named.
-pub(crate) async fn setup(args: &RunArgs, workspace: &Path) -> Result<Setup, Failure> {
-    let mut loaded = load_settings(args, workspace)?;
+pub(crate) async fn setup(
+    args: &RunArgs,
+    workspace: &Path,
+    mut loaded: Loaded,
+) -> Result<Setup, Failure> {
     let (telemetry, more) = telemetry::start(&loaded.settings, &environment)?;
     loaded.warnings.extend(more);
     let open = open(args, workspace)?;
@@ -216,7 +271,9 @@ pub(crate) fn assemble(
     asked: Asked,
 ) -> Result<Setup, Failure> {
     let Loaded {
-        settings, warnings, ..
+        settings,
+        mut warnings,
+        ..
     } = loaded;
     let Asked {
         provider,
@@ -230,6 +287,17 @@ pub(crate) fn assemble(
     let mut folders = vec![workspace.to_owned()];
     for folder in &args.add_dir {
         folders.push(self::workspace(Some(folder))?);
+    }
+    for folder in &settings.additional_directories {
+        // Settings are for many places, and not each of them has all folders.
+        match self::workspace(Some(folder)) {
+            Ok(folder) if folders.contains(&folder) => {}
+            Ok(folder) => folders.push(folder),
+            Err(failure) => warnings.push(format!(
+                "`additional_directories`: {}",
+                failure.message
+            )),
+        }
     }
     let agent = agent(
         &settings,

@@ -3,11 +3,13 @@
 use std::path::{Component, Path, PathBuf};
 
 use crate::{
-    Access, AskCause, Decision, Explanation, Grant, Mode, Policy, Rule, Touch,
+    Access, AskCause, Grant, Mode, Policy, Rule, Touch,
+    beyond::{Need, summary},
     command_rule::{Hit, Line, shown},
     host,
     path_rule::{PathPattern, Reading},
-    shell::{Direction, Piece, Unknown, Word},
+    protected::Protected,
+    shell::{Direction, Part, Piece, Unknown, Word, normal},
 };
 
 /// What the name of a rule speaks about besides the tool of that name.
@@ -23,10 +25,10 @@ enum Kind {
 /// A call with its shell lines taken apart.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
-    tool: &'a str,
-    access: &'a Access,
-    policy: &'a Policy,
-    lines: Vec<Line<'a>>,
+    pub(crate) tool: &'a str,
+    pub(crate) access: &'a Access,
+    pub(crate) policy: &'a Policy,
+    pub(crate) lines: Vec<Line<'a>>,
     /// What is typed into programs, read as shell lines.
     inputs: Vec<Line<'a>>,
 }
@@ -35,10 +37,23 @@ impl<'a> Call<'a> {
     pub(crate) fn new(tool: &'a str, access: &'a Access, policy: &'a Policy) -> Self {
         let mut lines = Vec::new();
         let mut inputs = Vec::new();
+        let within = policy.confinement.as_ref();
+        let workspace = policy
+            .roots
+            .first()
+            .or_else(|| within.and_then(|within| within.writable.first()));
+        let directory = access.directory.as_ref().or(workspace);
+        let line = |text| {
+            Line::new(
+                text,
+                directory.map(PathBuf::as_path),
+                policy.home.as_deref(),
+            )
+        };
         for touch in &access.touches {
             match touch {
-                Touch::Command(line) => lines.push(Line::new(line)),
-                Touch::Input(text) => inputs.push(Line::new(text)),
+                Touch::Command(text) => lines.push(line(text)),
+                Touch::Input(text) => inputs.push(line(text)),
                 Touch::Read(_) | Touch::Write(_) | Touch::Host(_) | Touch::Grant(_) => {}
             }
         }
@@ -118,15 +133,49 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Says what was made of each part.
-    pub(crate) fn explained(&self, decision: Decision) -> Explanation {
-        Explanation {
-            decision,
-            parts: Vec::new(),
-            problem: None,
-            hazards: Vec::new(),
-            beyond: Vec::new(),
+    /// Tells how a deny or ask rule meets one part of a line.
+    pub(crate) fn hit_part(&self, rule: &Rule, line: &Line<'_>, part: Part) -> Hit {
+        let kind = kind(rule);
+        let named = rule.names(self.tool);
+        let Some(specifier) = rule.specifier() else {
+            return if named || kind == Some(Kind::Command) {
+                Hit::Surely(String::new())
+            } else {
+                Hit::Never
+            };
+        };
+        match (kind, part) {
+            (Some(Kind::Command), Part::Command(index)) => {
+                line.hit_among(specifier, |other| other == index)
+            }
+            (None, Part::Command(index)) if named => {
+                line.hit_among(specifier, |other| other == index)
+            }
+            (Some(Kind::Grant), part) => {
+                let mut needs = line.needs.iter().filter(|need| need.part == part);
+                let is_met = needs.any(|need| {
+                    self.is_beyond(&need.grant)
+                        && grant_matches(specifier, &need.grant, Reading::Wide)
+                });
+                if is_met {
+                    Hit::Surely(String::new())
+                } else {
+                    Hit::Never
+                }
+            }
+            (Some(wanted @ (Kind::Read | Kind::Write)), part) => {
+                path_hit(line, specifier, wanted, self.places(), &|other| {
+                    other == part
+                })
+            }
+            (Some(Kind::Command | Kind::Host) | None, _) => Hit::Never,
         }
+    }
+
+    /// Tells whether an allow rule by itself covers one part of a line.
+    pub(crate) fn covers_part(&self, rule: &Rule, line: &Line<'_>, part: Part) -> bool {
+        let speaks = kind(rule) == Some(Kind::Command) || rule.names(self.tool);
+        speaks && (covers_all(rule) || line.covered(&[rule]).holds(line, part))
     }
 
     /// Tells how a deny or ask rule meets the call.
@@ -167,7 +216,7 @@ impl<'a> Call<'a> {
                     self.lines
                         .iter()
                         .chain(&self.inputs)
-                        .map(|line| path_hit(line, specifier, wanted, places)),
+                        .map(|line| path_hit(line, specifier, wanted, places, &|_| true)),
                 );
             }
         }
@@ -181,6 +230,16 @@ impl<'a> Call<'a> {
             }));
         }
         if kind == Some(Kind::Grant) {
+            for line in &self.lines {
+                let needs = line.needs.iter().filter(|need| self.is_beyond(&need.grant));
+                hits.extend(needs.map(|need| {
+                    if grant_matches(specifier, &need.grant, Reading::Wide) {
+                        Hit::Surely(shown(line.text_of(need.part)))
+                    } else {
+                        Hit::Never
+                    }
+                }));
+            }
             hits.extend(self.grants().map(|grant| {
                 if grant_matches(specifier, grant, Reading::Wide) {
                     Hit::Surely(shown(&grant.to_string()))
@@ -231,41 +290,156 @@ impl<'a> Call<'a> {
 
     /// Names the first part of the call that these rules do not cover, if there is one.
     pub(crate) fn uncovered(&self) -> Option<(String, AskCause)> {
-        let beyond = self.outside().or_else(|| self.wanted());
+        let beyond = self
+            .outside()
+            .or_else(|| self.wanted())
+            .or_else(|| self.needed());
         match beyond {
             Some(reason) => Some((reason, AskCause::Beyond)),
             None => self.unspoken().map(|reason| (reason, AskCause::Uncovered)),
         }
     }
 
+    /// Names the first protected path that the call would write.
+    pub(crate) fn protected(&self) -> Option<String> {
+        let protected = Protected {
+            named: &self.policy.protected,
+            roots: &self.policy.roots,
+            temp: self
+                .policy
+                .confinement
+                .as_ref()
+                .map_or(&[], |within| &within.temp),
+            home: self.policy.home.as_deref(),
+        };
+        let needed = self.lines.iter().flat_map(|line| &line.needs);
+        let granted = self
+            .grants()
+            .chain(needed.map(|need| &need.grant))
+            .filter_map(|grant| match grant {
+                Grant::Write(path) => Some(path.as_path()),
+                Grant::Network | Grant::Host(_) | Grant::Unconfined => None,
+            });
+        self.paths(Kind::Write)
+            .chain(granted)
+            .find(|path| protected.holds(&normal(path)))
+            .map(|path| shown(&path.to_string_lossy()))
+    }
+
+    /// Tells whether this is more than the sandbox gives, or than it would give if there were one.
+    pub(crate) fn is_beyond(&self, grant: &Grant) -> bool {
+        match (&self.policy.confinement, grant) {
+            (Some(within), grant) => !within.includes(grant),
+            (None, Grant::Write(path)) => !is_inside(path, &self.policy.roots),
+            (None, Grant::Network | Grant::Host(_) | Grant::Unconfined) => true,
+        }
+    }
+
+    /// Tells whether a rule allows this beyond the sandbox.
+    pub(crate) fn is_given(&self, grant: &Grant) -> bool {
+        self.policy
+            .allow
+            .iter()
+            .any(|rule| match (kind(rule), rule.specifier()) {
+                (Some(Kind::Grant), None) => true,
+                (Some(Kind::Grant), Some(specifier)) => {
+                    grant_matches(specifier, grant, Reading::Narrow)
+                }
+                // Whoever may edit a file there may have a command do it.
+                (Some(Kind::Write), Some(specifier)) => match grant {
+                    Grant::Write(path) => {
+                        PathPattern::new(specifier).matches(path, Reading::Narrow)
+                    }
+                    Grant::Network | Grant::Host(_) | Grant::Unconfined => false,
+                },
+                (Some(Kind::Write | Kind::Command | Kind::Read | Kind::Host) | None, _) => false,
+            })
+    }
+
+    /// The rules that speak of shell lines by what is in their brackets.
+    fn command_rules(&self) -> Vec<&'a Rule> {
+        self.about(Kind::Command)
+    }
+
+    fn about(&self, wanted: Kind) -> Vec<&'a Rule> {
+        let speaks = |rule: &&Rule| {
+            let kind = kind(rule);
+            kind == Some(wanted) || (kind.is_none() && rule.names(self.tool))
+        };
+        self.policy.allow.iter().filter(speaks).collect()
+    }
+
+    fn covers_tool(&self) -> bool {
+        let mut rules = self.policy.allow.iter();
+        rules.any(|rule| rule.names(self.tool) && covers_all(rule))
+    }
+
+    /// What the lines need beyond the sandbox that nothing gives them, each with its part.
+    pub(crate) fn needs(&self) -> Vec<(String, Grant)> {
+        let commands = self.command_rules();
+        if self.covers_tool() || commands.iter().any(|rule| covers_all(rule)) {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        for line in &self.lines {
+            let is_beyond =
+                |need: &&Need| self.is_beyond(&need.grant) && !self.is_given(&need.grant);
+            let mut needs = line.needs.iter().filter(is_beyond).peekable();
+            if needs.peek().is_none() {
+                continue;
+            }
+            let covered = line.covered(&commands);
+            let open = needs.filter(|need| !covered.holds(line, need.part));
+            found.extend(open.map(|need| (line.text_of(need.part).to_owned(), need.grant.clone())));
+        }
+        found
+    }
+
+    /// Says what the lines need beyond the sandbox.
+    fn needed(&self) -> Option<String> {
+        self.policy.confinement.as_ref()?;
+        let needs = self.needs();
+        let all = summary(needs.iter().map(|(_, grant)| grant.clone()));
+        let words: Vec<String> = all
+            .iter()
+            .map(|grant| {
+                let part = needs.iter().find(|(_, other)| other == grant);
+                let part = part.map_or("", |(part, _)| part);
+                format!("`{}` needs {}", shown(part), grant.words())
+            })
+            .collect();
+        (!words.is_empty()).then(|| format!("{}: that is beyond the sandbox", words.join(", ")))
+    }
+
     /// Names the first thing beyond the sandbox that is asked for and that no rule gives.
     fn wanted(&self) -> Option<String> {
-        let given = |grant: &Grant| {
-            self.policy.allow.iter().any(|rule| {
-                kind(rule) == Some(Kind::Grant)
-                    && rule
-                        .specifier()
-                        .is_none_or(|specifier| grant_matches(specifier, grant, Reading::Narrow))
-            })
+        let within = self.policy.confinement.as_ref();
+        // What the line needs is judged with the line.
+        let is_needed = |grant: &Grant| {
+            within.is_some() && {
+                let mut needs = self.lines.iter().flat_map(|line| &line.needs);
+                needs.any(|need| need.grant == *grant)
+            }
         };
-        let confinement = self.policy.confinement.as_ref();
         self.grants()
             .find(|grant| {
-                !given(grant) && !confinement.is_some_and(|within| within.includes(grant))
+                let is_included = within.is_some_and(|within| within.includes(grant));
+                !is_included && !self.is_given(grant) && !is_needed(grant)
             })
             .map(|grant| format!("`{grant}` asks for more than the sandbox gives"))
     }
 
     /// Names the first part of the call that nothing covers.
     fn unspoken(&self) -> Option<String> {
-        let rules = &self.policy.allow;
-        let covers_tool = |rule: &&Rule| rule.names(self.tool) && covers_all(rule);
-        if rules.iter().any(|rule| covers_tool(&rule)) {
+        if self.covers_tool() {
             return None;
         }
+        let is_confined = self.policy.confinement.is_some();
+        let mut rules = self.policy.allow.iter();
         let covers_shell = |rule: &Rule| kind(rule) == Some(Kind::Command) && covers_all(rule);
         if let Some(input) = self.inputs.first()
-            && !rules.iter().any(covers_shell)
+            && !is_confined
+            && !rules.any(covers_shell)
         {
             return Some(format!(
                 "`{}` on a terminal is not covered by an allow rule for all of `{}`",
@@ -273,23 +447,14 @@ impl<'a> Call<'a> {
                 shown(self.tool)
             ));
         }
-        let about = |wanted: Kind| -> Vec<&Rule> {
-            rules
-                .iter()
-                .filter(|rule| {
-                    let kind = kind(rule);
-                    kind == Some(wanted) || (kind.is_none() && rule.names(self.tool))
-                })
-                .collect()
-        };
-        let commands = about(Kind::Command);
-        if !commands.iter().any(|rule| covers_all(rule)) {
+        let commands = self.command_rules();
+        if !is_confined && !commands.iter().any(|rule| covers_all(rule)) {
             let found = self.lines.iter().find_map(|line| line.uncovered(&commands));
             if found.is_some() {
                 return found;
             }
         }
-        let edits = about(Kind::Write);
+        let edits = self.about(Kind::Write);
         let accepts_edits = self.policy.mode == Mode::AcceptEdits && self.lines.is_empty();
         let path = self.paths(Kind::Write).find(|path| {
             !accepts_edits
@@ -304,7 +469,7 @@ impl<'a> Call<'a> {
                 shown(&path.to_string_lossy())
             ));
         }
-        let fetches = about(Kind::Host);
+        let fetches = self.about(Kind::Host);
         let host = self.hosts().find(|host| {
             !fetches.iter().any(|rule| match rule.specifier() {
                 Some(specifier) => host::matches(specifier, host),
@@ -415,7 +580,13 @@ fn covers_all(rule: &Rule) -> bool {
 /// Tells whether a shell line names a path that a rule about files speaks of.
 ///
 /// It sees only what stands in the line: a bell, not a lock.
-fn path_hit(line: &Line<'_>, specifier: &str, kind: Kind, places: Places<'_>) -> Hit {
+fn path_hit(
+    line: &Line<'_>,
+    specifier: &str,
+    kind: Kind,
+    places: Places<'_>,
+    among: &dyn Fn(Part) -> bool,
+) -> Hit {
     let wanted = match kind {
         Kind::Read => Direction::Read,
         Kind::Write | Kind::Command | Kind::Host | Kind::Grant => Direction::Write,
@@ -426,7 +597,10 @@ fn path_hit(line: &Line<'_>, specifier: &str, kind: Kind, places: Places<'_>) ->
         !text.is_empty() && meant.any(|path| pattern.matches(&path, Reading::Wide))
     };
     let names = |word: &Word| matches(&known(word));
-    for redirect in line.analysis.redirects() {
+    for (index, redirect) in line.analysis.redirects().iter().enumerate() {
+        if !among(Part::Redirect(index)) {
+            continue;
+        }
         let names_path = redirect.direction == wanted && !redirect.is_harmless()
             || (redirect.direction == Direction::Read && wanted == Direction::Read);
         if names_path && names(&redirect.target) {
@@ -436,7 +610,10 @@ fn path_hit(line: &Line<'_>, specifier: &str, kind: Kind, places: Places<'_>) ->
     if kind != Kind::Read {
         return Hit::Never;
     }
-    for command in line.analysis.commands() {
+    for (index, command) in line.analysis.commands().iter().enumerate() {
+        if !among(Part::Command(index)) {
+            continue;
+        }
         for word in command.arguments() {
             let value = word.literal().and_then(|text| text.split_once('='));
             if names(word) || value.is_some_and(|(_, value)| matches(value)) {

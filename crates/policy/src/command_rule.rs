@@ -2,12 +2,15 @@
 //!
 //! An allow rule has to cover all of a line, a deny rule matters if it meets any of it.
 
+use std::path::Path;
+
 use crate::{
     Rule,
+    beyond::{Need, needs},
     pattern::{Match, Pattern, Subject, exact_line},
     shell::{
-        Analysis, Command, Hazard, Nature, Origin, Piece, Subcommand, Unknown, Word, analyse,
-        is_harmless_environment, skip_globals,
+        Analysis, Command, Globals, Hazard, Nature, Origin, Part, Piece, Subcommand, Unknown, Word,
+        analyse, is_harmless_environment, skip_globals,
     },
 };
 
@@ -18,6 +21,30 @@ pub(crate) struct Line<'a> {
     pub(crate) analysis: Analysis,
     /// For each command the ways in which a deny rule may have spelled it.
     spellings: Vec<Vec<Subject>>,
+    /// What its parts need, whether a sandbox gives it or not.
+    pub(crate) needs: Vec<Need>,
+}
+
+/// Which parts of a line allow rules cover by naming them.
+#[derive(Debug)]
+pub(crate) struct Covered {
+    is_whole: bool,
+    reaches: Vec<Option<usize>>,
+}
+
+impl Covered {
+    pub(crate) fn holds(&self, line: &Line<'_>, part: Part) -> bool {
+        let reach = |index: usize| self.reaches.get(index).copied().flatten();
+        self.is_whole
+            || match part {
+                Part::Command(index) => reach(index).is_some(),
+                Part::Redirect(index) => {
+                    let redirect = line.analysis.redirects().get(index);
+                    let parent = redirect.and_then(|redirect| redirect.parent);
+                    parent.is_some_and(|parent| reach(parent) == Some(usize::MAX))
+                }
+            }
+    }
 }
 
 /// How a rule meets a call.
@@ -32,8 +59,9 @@ pub(crate) enum Hit {
 }
 
 impl<'a> Line<'a> {
-    pub(crate) fn new(text: &'a str) -> Self {
+    pub(crate) fn new(text: &'a str, directory: Option<&Path>, home: Option<&Path>) -> Self {
         let analysis = analyse(text);
+        let needs = needs(&analysis, &analysis.effects(), directory, home);
         let spellings = analysis
             .commands()
             .iter()
@@ -43,11 +71,47 @@ impl<'a> Line<'a> {
             text,
             analysis,
             spellings,
+            needs,
         }
+    }
+
+    /// The text of a part.
+    pub(crate) fn text_of(&self, part: Part) -> &str {
+        let text = match part {
+            Part::Command(index) => self.analysis.commands().get(index).map(|c| &c.text),
+            Part::Redirect(index) => self.analysis.redirects().get(index).map(|r| &r.text),
+        };
+        text.map_or(self.text, String::as_str)
+    }
+
+    /// Tells which parts these rules cover by naming them.
+    pub(crate) fn covered(&self, rules: &[&Rule]) -> Covered {
+        let specifiers = || rules.iter().filter_map(|rule| rule.specifier());
+        let patterns: Vec<_> = specifiers().filter_map(allow_pattern).collect();
+        let mut reaches: Vec<Option<usize>> = Vec::new();
+        for command in self.analysis.commands() {
+            reaches.push(own_reach(command, &patterns).max(inherited_reach(command, &reaches)));
+        }
+        Covered {
+            is_whole: self.is_exactly(specifiers()),
+            reaches,
+        }
+    }
+
+    /// Tells whether one of these is this very line.
+    fn is_exactly<'s>(&self, mut specifiers: impl Iterator<Item = &'s str>) -> bool {
+        specifiers.any(|specifier| {
+            exact_line(specifier).is_some_and(|line| line.trim() == self.text.trim())
+        })
     }
 
     /// Tells how a deny or ask rule with this specifier meets the line.
     pub(crate) fn hit(&self, specifier: &str) -> Hit {
+        self.hit_among(specifier, |_| true)
+    }
+
+    /// The same for the commands of these indices alone.
+    pub(crate) fn hit_among(&self, specifier: &str, among: impl Fn(usize) -> bool) -> Hit {
         if exact_line(specifier).is_some_and(|line| line.trim() == self.text.trim()) {
             return Hit::Surely(shown(self.text));
         }
@@ -63,7 +127,11 @@ impl<'a> Line<'a> {
             .hazards()
             .find(|hazard| is_evaluation(*hazard))
             .map(|hazard| hazard.to_string());
-        for (command, spellings) in self.analysis.commands().iter().zip(&self.spellings) {
+        let commands = self.analysis.commands().iter().zip(&self.spellings);
+        for (index, (command, spellings)) in commands.enumerate() {
+            if !among(index) {
+                continue;
+            }
             if let Nature::Opaque(why) = command.nature {
                 maybe.get_or_insert_with(|| format!("`{}`: {why}", shown(&command.text)));
             }
@@ -87,10 +155,7 @@ impl<'a> Line<'a> {
     /// Names the first part of the line that these rules do not cover, if there is one.
     pub(crate) fn uncovered(&self, rules: &[&Rule]) -> Option<String> {
         let specifiers = || rules.iter().filter_map(|rule| rule.specifier());
-        let is_exact = specifiers()
-            .filter_map(exact_line)
-            .any(|line| line.trim() == self.text.trim());
-        if is_exact {
+        if self.is_exactly(specifiers()) {
             return None;
         }
         if let Some(problem) = self.analysis.problem() {
@@ -126,7 +191,7 @@ impl<'a> Line<'a> {
             })
     }
 
-    fn needs_no_rule(&self, command: &Command) -> bool {
+    pub(crate) fn needs_no_rule(&self, command: &Command) -> bool {
         let sets_nothing = sets_nothing(command);
         let only_runs_others = match command.nature {
             Nature::Transparent | Nature::Launcher => sets_nothing,
@@ -165,7 +230,10 @@ fn own_reach(command: &Command, patterns: &[Pattern]) -> Option<usize> {
     let short = (sets_nothing(command) && command.program() == Some("git"))
         .then(|| skip_globals(&command.words))
         .and_then(|subcommand| match subcommand {
-            Subcommand::At { index, plain: true } if index > 1 => Some(Subject::new(
+            Subcommand::At {
+                index,
+                globals: Globals::Plain | Globals::Moved,
+            } if index > 1 => Some(Subject::new(
                 command
                     .words
                     .iter()

@@ -35,6 +35,7 @@ mod call;
 mod command_rule;
 mod confinement;
 mod decision;
+mod explain;
 mod explanation;
 mod grant;
 mod host;
@@ -42,6 +43,7 @@ mod mode;
 mod path_rule;
 mod pattern;
 mod policy;
+mod protected;
 mod rule;
 pub mod shell;
 

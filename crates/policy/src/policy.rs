@@ -6,7 +6,7 @@ use crate::{
     Access, AskCause, Confinement, Decision, Explanation, Mode, Rule, Touch,
     call::{Call, is_about_reading},
     command_rule::Hit,
-    path_rule, pattern,
+    explain, path_rule, pattern,
 };
 
 /// Rules and mode; judges an access and never runs anything.
@@ -82,7 +82,7 @@ impl Policy {
         self.judge(&Call::new(tool, access, self))
     }
 
-    fn judge(&self, call: &Call<'_>) -> Decision {
+    pub(crate) fn judge(&self, call: &Call<'_>) -> Decision {
         let mut doubt = None;
         for rule in &self.deny {
             match call.hit(rule) {
@@ -99,6 +99,14 @@ impl Policy {
                 Hit::Never => {}
             }
         }
+        let guarded = call.protected();
+        if let Some(path) = guarded.as_ref().filter(|_| self.confinement.is_some()) {
+            return Decision::Deny {
+                reason: format!(
+                    "`{path}` is protected: it is never written while there is a sandbox"
+                ),
+            };
+        }
         if self.mode == Mode::Plan && !call.stays_inside() {
             return Decision::Deny {
                 reason: "nothing is changed in plan mode, and this is not known to be read-only"
@@ -111,6 +119,10 @@ impl Policy {
         }
         if self.mode == Mode::BypassPermissions {
             return Decision::Allow;
+        }
+        if let Some(path) = guarded {
+            let reason = format!("`{path}` is protected: no rule allows it to be written");
+            return self.question(reason, AskCause::Rule);
         }
         for rule in &self.ask {
             match call.hit(rule) {
@@ -145,7 +157,7 @@ impl Policy {
     #[must_use]
     pub fn explain(&self, tool: &str, access: &Access) -> Explanation {
         let call = Call::new(tool, access, self);
-        call.explained(self.judge(&call))
+        explain::explained(&call, self.judge(&call))
     }
 
     /// What a call of `tool` that walks folders must leave out, although it was let in: files that

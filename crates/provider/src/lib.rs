@@ -29,6 +29,7 @@ mod anthropic;
 mod cassette;
 mod client;
 mod codec;
+pub mod compat;
 mod config;
 mod detect;
 mod endpoint;

@@ -57,7 +57,6 @@ pub(crate) async fn run(
     setup: Setup,
     workspace: &Path,
 ) -> Result<Status, Failure> {
-    check_terminal()?;
     let internal = |what: &'static str| {
         move |error: io::Error| Failure::new(Status::Internal, format!("{what}: {error}"))
     };
@@ -111,7 +110,7 @@ pub(crate) async fn run(
 
 /// The editor, the frames and the questions need a terminal on all three, one that can move its
 /// cursor.
-fn check_terminal() -> Result<(), Failure> {
+pub(crate) fn check_terminal() -> Result<(), Failure> {
     let terminals = [
         ("standard input", io::stdin().is_terminal()),
         ("standard output", io::stdout().is_terminal()),

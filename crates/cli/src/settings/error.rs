@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SettingsError {
     pub(crate) problems: Vec<Problem>,
+    /// What may be done about it, if that is not plain.
+    pub(crate) hint: Option<String>,
 }
 
 impl fmt::Display for SettingsError {
@@ -16,6 +18,9 @@ impl fmt::Display for SettingsError {
                 f.write_str("\n")?;
             }
             problem.fmt(f)?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "\n{hint}")?;
         }
         Ok(())
     }
@@ -49,6 +54,8 @@ pub(crate) enum Fault {
     Value { key: &'static str, what: String },
     /// The file is no TOML.
     Syntax(String),
+    /// The file is no JSON.
+    Json(String),
     /// The file cannot be read.
     Unreadable(String),
 }
@@ -67,12 +74,13 @@ impl fmt::Display for Fault {
                     None => f.write_str(", `tooloop config` lists the keys there are")?,
                 }
                 if *is_table {
-                    f.write_str(" (settings have no tables: keys stand at the top)")?;
+                    f.write_str(" (only hooks are tables: other keys stand at the top)")?;
                 }
                 Ok(())
             }
             Self::Value { key, what } => write!(f, "`{key}` {what}"),
             Self::Syntax(what) => write!(f, "not valid TOML: {what}"),
+            Self::Json(what) => write!(f, "not valid JSON: {what}"),
             Self::Unreadable(what) => write!(f, "cannot read settings: {what}"),
         }
     }

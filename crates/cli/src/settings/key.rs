@@ -16,32 +16,35 @@ pub(super) struct Key {
     pub(super) doc: &'static str,
 }
 
-/// What a file of an untrusted folder may do with a key.
+/// What a file of a folder may do with a key.
 pub(super) enum Folder {
     /// Set it.
     Free,
-    /// Set it if the new settings (first) are no wider than those before (second).
+    /// Set it if the new settings (first) are no wider than those before (second); else only if a
+    /// person has approved that.
     Narrower(fn(&Settings, &Settings) -> bool),
+    /// Set it if a person has approved that.
+    WithTrust,
     /// Nothing.
     Never,
 }
 
-use Folder::{Free, Narrower, Never};
+use Folder::{Free, Narrower, Never, WithTrust};
 
 const DAY: u64 = 86_400_000;
 const TOKENS: u64 = 100_000_000;
 
 /// All keys, in the order in which they are shown.
 #[rustfmt::skip]
-pub(super) static KEYS: [Key; 35] = [
+pub(super) static KEYS: [Key; 40] = [
     key("model", Free, |s| Slot::Text(&mut s.model), "the model's name, as the provider knows it"),
     key("fallback_model", Free, |s| Slot::Text(&mut s.fallback_model), "the model for the rest of a prompt whose model is overloaded three times in a row"),
-    key("models_file", Never, |s| Slot::Path(&mut s.models_file), "a file of model data (TOML) that beats what is known: windows, caps, prices; a relative path starts at the settings file's folder"),
-    key("base_url", Never, |s| Slot::Url(&mut s.base_url), "where the model is served, with or without `/v1`"),
-    key("api", Never, |s| Slot::Choice(&mut s.api), "the wire format spoken at `base_url`"),
-    key("key_variable", Never, |s| Slot::Variable(&mut s.key_variable), "the environment variable that holds the provider's key; it is withheld from commands"),
-    key("extra_ca_file", Never, |s| Slot::Path(&mut s.extra_ca_file), "a file of certificates (PEM) to trust besides the system's; a relative path starts at the settings file's folder"),
-    key("reasoning_echo", Never, |s| Slot::Choice(&mut s.reasoning_echo), "whether reasoning of earlier replies is sent back, and under which field"),
+    key("models_file", WithTrust, |s| Slot::Path(&mut s.models_file), "a file of model data (TOML) that beats what is known: windows, caps, prices; a relative path starts at the settings file's folder"),
+    key("base_url", WithTrust, |s| Slot::Url(&mut s.base_url), "where the model is served, with or without `/v1`"),
+    key("api", WithTrust, |s| Slot::Choice(&mut s.api), "the wire format spoken at `base_url`"),
+    key("key_variable", WithTrust, |s| Slot::Variable(&mut s.key_variable), "the environment variable that holds the provider's key; it is withheld from commands"),
+    key("extra_ca_file", WithTrust, |s| Slot::Path(&mut s.extra_ca_file), "a file of certificates (PEM) to trust besides the system's; a relative path starts at the settings file's folder"),
+    key("reasoning_echo", WithTrust, |s| Slot::Choice(&mut s.reasoning_echo), "whether reasoning of earlier replies is sent back, and under which field"),
     key("context_window", Free, |s| Slot::Number(&mut s.context_window, 1..=TOKENS), "the model's context window in tokens, in place of what is known about the model"),
     key("max_output_tokens", Free, |s| Slot::Number(&mut s.max_output_tokens, 1..=TOKENS), "the most tokens in one reply"),
     key("stream_first_byte_timeout_ms", Free, |s| Slot::Number(&mut s.stream_first_byte_timeout, 1..=DAY), "how long to wait for the first byte of a reply"),
@@ -56,19 +59,24 @@ pub(super) static KEYS: [Key; 35] = [
     key("max_parallel_tools", Free, |s| Slot::Number(&mut s.max_parallel_tools, 1..=64), "the most read-only calls at once"),
     key("tools", Narrower(|new, old| new.tools.is_within(&old.tools)), |s| Slot::Choice(&mut s.tools), "the tools that the model is given"),
     key("permission_mode", Narrower(is_stricter_mode), |s| Slot::Choice(&mut s.permission_mode), "what happens to a call that no rule speaks about"),
-    key("allowed_tools", Never, |s| Slot::Rules(&mut s.allowed_tools), "rules for calls that run without a question"),
+    key("allowed_tools", WithTrust, |s| Slot::Rules(&mut s.allowed_tools), "rules for calls that run without a question"),
     key("ask_tools", Free, |s| Slot::Rules(&mut s.ask_tools), "rules for calls that are asked about, even if they are allowed too"),
     key("disallowed_tools", Free, |s| Slot::Rules(&mut s.disallowed_tools), "rules for calls that never run, whatever else is said"),
-    key("private_hosts", Never, |s| Slot::Hosts(&mut s.private_hosts), "hosts that `web_fetch` may talk to although their addresses are private"),
-    key("sandbox", Never, |s| Slot::Choice(&mut s.sandbox), "the wall around commands; this version has none yet"),
-    key("shell", Never, |s| Slot::Program(&mut s.shell), "the shell that runs commands, in place of `bash` or `sh`"),
+    key("additional_directories", WithTrust, |s| Slot::Paths(&mut s.additional_directories), "further folders that may be worked in; a relative path starts at the settings file's folder"),
+    key("disable_bypass_permissions", Narrower(|new, old| new.disable_bypass_permissions >= old.disable_bypass_permissions), |s| Slot::Flag(&mut s.disable_bypass_permissions), "whether `permission_mode` may not be `bypassPermissions`"),
+    key("allow_managed_rules_only", Never, |s| Slot::Flag(&mut s.allow_managed_rules_only), "whether only rules of the managed file allow anything; for that file only"),
+    key("allow_managed_hooks_only", Never, |s| Slot::Flag(&mut s.allow_managed_hooks_only), "whether only hooks of the managed file are run; for that file only"),
+    key("json_settings", Never, |s| Slot::Flag(&mut s.json_settings), "whether the widespread JSON settings of managed, user and project are read as well"),
+    key("private_hosts", WithTrust, |s| Slot::Hosts(&mut s.private_hosts), "hosts that `web_fetch` may talk to although their addresses are private"),
+    key("sandbox", WithTrust, |s| Slot::Choice(&mut s.sandbox), "the wall around commands; this version has none yet"),
+    key("shell", WithTrust, |s| Slot::Program(&mut s.shell), "the shell that runs commands, in place of `bash` or `sh`"),
     key("spool_max_bytes", Narrower(|new, old| new.spool_max_bytes <= old.spool_max_bytes), |s| Slot::Number(&mut s.spool_max_bytes, 0..=1 << 50), "how much output of one command is kept in a file"),
-    key("checkpoints", Never, |s| Slot::Flag(&mut s.checkpoints), "whether the old contents of changed files are kept, so that a rewind can restore them"),
-    key("pass_environment", Never, |s| Slot::Variables(&mut s.pass_environment), "variables that commands may see although they look like secrets or are withheld"),
+    key("checkpoints", WithTrust, |s| Slot::Flag(&mut s.checkpoints), "whether the old contents of changed files are kept, so that a rewind can restore them"),
+    key("pass_environment", WithTrust, |s| Slot::Variables(&mut s.pass_environment), "variables that commands may see although they look like secrets or are withheld"),
     key("withhold_environment", Free, |s| Slot::Variables(&mut s.withhold_environment), "further variables that commands may not see"),
-    key("debug_file", Never, |s| Slot::Path(&mut s.debug_file), "a file that lines about all that happens are added to, without what was said and without keys"),
-    key("log", Never, |s| Slot::Text(&mut s.log), "what goes into `debug_file`: a level, or levels by room such as `tooloop=info,tooloop_provider=trace`; by default `debug`"),
-    key("otlp_endpoint", Never, |s| Slot::Url(&mut s.otlp_endpoint), "where traces are sent, unless the variables of OpenTelemetry say so; `/v1/traces` is added"),
+    key("debug_file", WithTrust, |s| Slot::Path(&mut s.debug_file), "a file that lines about all that happens are added to, without what was said and without keys"),
+    key("log", WithTrust, |s| Slot::Text(&mut s.log), "what goes into `debug_file`: a level, or levels by room such as `tooloop=info,tooloop_provider=trace`; by default `debug`"),
+    key("otlp_endpoint", WithTrust, |s| Slot::Url(&mut s.otlp_endpoint), "where traces are sent, unless the variables of OpenTelemetry say so; `/v1/traces` is added"),
 ];
 
 const fn key(
@@ -101,6 +109,14 @@ fn is_stricter_mode(new: &Settings, old: &Settings) -> bool {
         >= strictness(old.permission_mode).max(strictness(Mode::DontAsk))
 }
 
+/// The key of the hooks, which are tables and no row of ours.
+pub(super) const HOOKS: &str = "hooks";
+
+/// Tells whether a folder asks for what no folder gets, trusted or not.
+pub(super) fn is_beyond_folders(new: &Settings, old: &Settings) -> bool {
+    new.permission_mode == Mode::BypassPermissions && old.permission_mode != new.permission_mode
+}
+
 /// Variables with the prefix that are none of the settings.
 pub(super) const RESERVED_VARIABLES: [&str; 3] =
     ["TOOLOOP_RUN", "TOOLOOP_BASH_ENV", "TOOLOOP_TRANSCRIPTS"];
@@ -116,7 +132,8 @@ impl Key {
 }
 
 /// Words for which other products and habits stand, and our key for the same.
-const OTHER_WORDS: [(&str, &str); 10] = [
+const OTHER_WORDS: [(&str, &str); 11] = [
+    ("additional_dirs", "additional_directories"),
     ("allow", "allowed_tools"),
     ("api_key", "key_variable"),
     ("ask", "ask_tools"),
@@ -142,7 +159,9 @@ pub(super) fn nearest(name: &str) -> Option<&'static str> {
         return Some(key);
     }
     KEYS.iter()
-        .map(|key| (strsim::jaro_winkler(key.name, &name), key.name))
+        .map(|key| key.name)
+        .chain([HOOKS])
+        .map(|key| (strsim::jaro_winkler(key, &name), key))
         .filter(|(likeness, _)| *likeness >= LEAST)
         .max_by(|(one, _), (other, _)| one.total_cmp(other))
         .map(|(_, key)| key)

@@ -1,64 +1,130 @@
-//! Lays one source over the other and collects what is wrong.
+//! Lays one source over the other and collects what is wrong. The two kinds of files are read by
+//! [`super::layer`] and [`super::layer_json`].
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use toml::de::DeTable;
+use tooloop::hooks::HookRule;
+use tooloop::provider::compat;
+use tooloop::{Mode, Rule};
 
 use super::error::{Fault, Place, Problem, SettingsError, printable};
 use super::file::{self, Demand, Read, position};
 use super::key::{self, Folder, Key, PREFIX, RESERVED_VARIABLES};
+use super::list;
 use super::slot::{Base, Wrong};
-use super::{Loaded, Settings, Sources, absolute_variable};
-
-/// Whether a source may set whatever it likes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Trust {
-    /// The person has written it, or named it for this run.
-    Person,
-    /// It came with the folder.
-    Folder,
-}
+use super::widening::{Widening, fingerprint};
+use super::{
+    Approvals, Loaded, RuleKind, Settings, Source, SourcedRule, Sources, Trust, absolute_variable,
+};
 
 /// Settings as they grow.
 pub(super) struct Loader<'l> {
-    sources: &'l Sources,
+    pub(super) sources: &'l Sources,
     read: Read<'l>,
-    settings: Settings,
-    origins: Vec<(usize, Place)>,
-    warnings: Vec<String>,
+    /// Whether the JSON settings are read too.
+    with_json: bool,
+    pub(super) settings: Settings,
+    pub(super) origins: Vec<(usize, Place)>,
+    pub(super) warnings: Vec<String>,
+    rules: Vec<SourcedRule>,
+    hooks: Vec<(Source, HookRule)>,
+    widenings: Vec<Widening>,
     problems: Vec<Problem>,
+    /// Whether something is wrong with a file in JSON.
+    json_is_wrong: bool,
+}
+
+/// A file of settings that is being read.
+#[derive(Clone, Copy)]
+pub(super) struct Layer<'f> {
+    pub(super) path: &'f Path,
+    pub(super) text: &'f str,
+    pub(super) source: Source,
+}
+
+impl Layer<'_> {
+    pub(super) fn place(&self, offset: usize) -> Place {
+        Place::in_file(self.path, Some(position(self.text, offset)))
+    }
 }
 
 impl<'l> Loader<'l> {
-    pub(super) fn new(sources: &'l Sources, read: Read<'l>) -> Self {
+    pub(super) fn new(sources: &'l Sources, read: Read<'l>, with_json: bool) -> Self {
         Self {
             sources,
             read,
+            with_json,
             settings: Settings::default(),
             origins: Vec::new(),
             warnings: Vec::new(),
+            rules: Vec::new(),
+            hooks: Vec::new(),
+            widenings: Vec::new(),
             problems: Vec::new(),
+            json_is_wrong: false,
         }
     }
 
-    /// Reads all files, the strongest last.
-    pub(super) fn files(&mut self) {
+    /// Reads all sources, the strongest last.
+    pub(super) fn all(mut self) -> Result<Loaded, SettingsError> {
         let sources = self.sources;
-        if let Some(path) = &sources.user {
-            self.file(path, Demand::Optional, Trust::Person);
-        }
+        self.json(sources.json_user.as_deref(), Source::User);
+        self.toml(sources.user.as_deref(), Demand::Optional, Source::User);
         if let Some(root) = &sources.project {
-            let folder = root.join(".tooloop");
-            self.file(&folder.join("config.toml"), Demand::Optional, Trust::Folder);
-            self.file(&folder.join("local.toml"), Demand::Optional, Trust::Folder);
+            for (json, own, source) in [
+                (compat::PROJECT_SETTINGS, "config.toml", Source::Project),
+                (compat::LOCAL_SETTINGS, "local.toml", Source::Local),
+            ] {
+                self.json(Some(&root.join(json)), source);
+                let own = root.join(".tooloop").join(own);
+                self.toml(Some(&own), Demand::Optional, source);
+            }
         }
-        if let Some(path) = &sources.explicit {
-            self.file(path, Demand::Explicit, Trust::Person);
+        self.toml(
+            sources.explicit.as_deref(),
+            Demand::Explicit,
+            Source::Explicit,
+        );
+        self.environment();
+        self.flags();
+        self.json(sources.json_managed.as_deref(), Source::Managed);
+        self.toml(
+            sources.managed.as_deref(),
+            Demand::Optional,
+            Source::Managed,
+        );
+        self.finish()
+    }
+
+    fn toml(&mut self, path: Option<&Path>, demand: Demand, source: Source) {
+        let Some(path) = path else { return };
+        if let Some(text) = self.text(path, demand) {
+            self.toml_layer(Layer {
+                path,
+                text: &text,
+                source,
+            });
         }
     }
 
-    fn file(&mut self, path: &Path, demand: Demand, trust: Trust) {
+    fn json(&mut self, path: Option<&Path>, source: Source) {
+        let Some(path) = path.filter(|_| self.with_json) else {
+            return;
+        };
+        let before = self.problems.len();
+        if let Some(text) = self.text(path, Demand::Optional) {
+            self.json_layer(Layer {
+                path,
+                text: &text,
+                source,
+            });
+        }
+        self.json_is_wrong |= self.problems.len() > before;
+    }
+
+    /// The text of a file without a byte order mark; `None` if it is missing or cannot be read.
+    fn text(&mut self, path: &Path, demand: Demand) -> Option<String> {
         let bytes = match (self.read)(path, demand) {
             Ok(bytes) => bytes,
             Err(error) => {
@@ -68,94 +134,23 @@ impl<'l> Loader<'l> {
                     let fault = Fault::Unreadable(file::reason(&error));
                     self.problem(Place::in_file(path, None), fault);
                 }
-                return;
+                return None;
             }
         };
         match std::str::from_utf8(&bytes) {
-            Ok(text) => self.text(text.strip_prefix('\u{feff}').unwrap_or(text), path, trust),
+            Ok(text) => Some(text.strip_prefix('\u{feff}').unwrap_or(text).to_owned()),
             Err(error) => {
                 let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
                 let valid = String::from_utf8_lossy(valid);
                 let place = Place::in_file(path, Some(position(&valid, valid.len())));
                 self.problem(place, Fault::Unreadable("it is not UTF-8 text".to_owned()));
+                None
             }
         }
-    }
-
-    fn text(&mut self, text: &str, path: &Path, trust: Trust) {
-        let place = |offset| Place::in_file(path, Some(position(text, offset)));
-        let table = match DeTable::parse(text) {
-            Ok(table) => table.into_inner(),
-            Err(error) => {
-                let offset = error.span().map_or(text.len(), |span| span.start);
-                self.problem(place(offset), Fault::Syntax(error.message().to_owned()));
-                return;
-            }
-        };
-        let path = self.sources.working_directory.join(path);
-        let folder = path.parent().unwrap_or(&path);
-        let mut entries: Vec<_> = table.iter().collect();
-        entries.sort_by_key(|(key, _)| key.span().start);
-        for (name, value) in entries {
-            let at = place(name.span().start);
-            let Some((index, key)) = key::find(name.get_ref()) else {
-                let fault = Fault::UnknownKey {
-                    key: name.get_ref().clone().into_owned(),
-                    nearest: key::nearest(name.get_ref()),
-                    is_table: value.get_ref().is_table(),
-                };
-                self.problem(at, fault);
-                continue;
-            };
-            let mut settings = self.settings.clone();
-            let home = self.home();
-            let base = Base {
-                folder,
-                home: home.as_deref(),
-            };
-            let wrong = (key.slot)(&mut settings).assign(value, base);
-            if !wrong.is_empty() {
-                for Wrong { at, what } in wrong {
-                    self.problem(
-                        place(at),
-                        Fault::Value {
-                            key: key.name,
-                            what,
-                        },
-                    );
-                }
-            } else if trust == Trust::Folder && self.is_wider(key, &settings) {
-                self.refuse(key, &at);
-            } else {
-                self.accept(index, key, settings, at);
-            }
-        }
-    }
-
-    fn is_wider(&self, key: &Key, settings: &Settings) -> bool {
-        match key.folder {
-            Folder::Free => false,
-            Folder::Narrower(is_narrower) => !is_narrower(settings, &self.settings),
-            Folder::Never => true,
-        }
-    }
-
-    /// Says that a folder's setting is not applied.
-    fn refuse(&mut self, key: &Key, at: &Place) {
-        let user = match &self.sources.user {
-            Some(path) => path.display().to_string(),
-            None => "your own settings file".to_owned(),
-        };
-        self.warnings.push(printable(&format!(
-            "{at}: `{}` is not applied: this folder is not trusted, and an untrusted folder \
-             cannot widen settings; put it into {user}, or set {} or a flag",
-            key.name,
-            key.variable(),
-        )));
     }
 
     /// Reads the variables.
-    pub(super) fn environment(&mut self) {
+    fn environment(&mut self) {
         let mut variables = Vec::new();
         for (name, value) in &self.sources.environment {
             let name = name.to_string_lossy();
@@ -181,7 +176,7 @@ impl<'l> Loader<'l> {
             match value.to_str() {
                 // As usual in an environment, empty is not set.
                 Some("") => {}
-                Some(value) => self.value(index, key, value, place),
+                Some(value) => self.value(index, key, value, place, Source::Environment),
                 None => {
                     let what = "is not UTF-8 text".to_owned();
                     self.problem(
@@ -197,11 +192,11 @@ impl<'l> Loader<'l> {
     }
 
     /// Reads the flags.
-    pub(super) fn flags(&mut self) {
+    fn flags(&mut self) {
         for (name, value) in &self.sources.flags {
             let place = Place::Flag(name);
             match key::find(name) {
-                Some((index, key)) => self.value(index, key, value, place),
+                Some((index, key)) => self.value(index, key, value, place, Source::Flag),
                 None => {
                     let fault = Fault::UnknownKey {
                         key: (*name).to_owned(),
@@ -214,7 +209,7 @@ impl<'l> Loader<'l> {
         }
     }
 
-    fn value(&mut self, index: usize, key: &Key, value: &str, place: Place) {
+    fn value(&mut self, index: usize, key: &Key, value: &str, place: Place, source: Source) {
         let mut settings = self.settings.clone();
         let home = self.home();
         let base = Base {
@@ -222,48 +217,215 @@ impl<'l> Loader<'l> {
             home: home.as_deref(),
         };
         let wrong = (key.slot)(&mut settings).assign_text(value, base);
-        if wrong.is_empty() {
-            self.accept(index, key, settings, place);
+        if !wrong.is_empty() {
+            for Wrong { at: _, what } in wrong {
+                let fault = Fault::Value {
+                    key: key.name,
+                    what,
+                };
+                self.problem(place.clone(), fault);
+            }
             return;
         }
-        for Wrong { at: _, what } in wrong {
-            let fault = Fault::Value {
+        if !self.may_set(key, source) {
+            return self.misplaced(key, place);
+        }
+        for item in list::items(value).unwrap_or_default() {
+            self.sourced(key.name, &item, place.clone(), source);
+        }
+        self.accept(index, key, settings, place);
+    }
+
+    /// Tells whether such a source may set the key at all.
+    pub(super) fn may_set(&self, key: &Key, source: Source) -> bool {
+        let is_for_managed = key.name.starts_with("allow_managed_");
+        !is_for_managed || source == Source::Managed
+    }
+
+    pub(super) fn misplaced(&mut self, key: &Key, place: Place) {
+        let what = match &self.sources.managed {
+            Some(path) => format!("can be set in {} only", path.display()),
+            None => "can be set in the managed file only".to_owned(),
+        };
+        self.problem(
+            place,
+            Fault::Value {
                 key: key.name,
                 what,
-            };
-            self.problem(place.clone(), fault);
+            },
+        );
+    }
+
+    /// Keeps a rule with its source, if the key is one of rules.
+    pub(super) fn sourced(&mut self, key: &str, written: &str, place: Place, source: Source) {
+        let kinds = [RuleKind::Deny, RuleKind::Ask, RuleKind::Allow];
+        let kind = kinds.into_iter().find(|kind| kind.key() == key);
+        if let (Some(kind), Ok(rule)) = (kind, written.parse()) {
+            self.rule(kind, rule, written, place, source);
         }
     }
 
-    fn accept(&mut self, index: usize, key: &Key, mut settings: Settings, place: Place) {
-        let is_list = (key.slot)(&mut settings).is_list();
+    pub(super) fn rule(
+        &mut self,
+        kind: RuleKind,
+        rule: Rule,
+        written: &str,
+        place: Place,
+        source: Source,
+    ) {
+        self.rules.push(SourcedRule {
+            kind,
+            rule,
+            written: written.to_owned(),
+            source,
+            place,
+        });
+    }
+
+    pub(super) fn hook(&mut self, source: Source, hook: HookRule) {
+        self.hooks.push((source, hook));
+    }
+
+    /// Whether the hooks of this source are run.
+    pub(super) fn runs_hooks(&self, source: Source) -> bool {
+        !self.sources.bare || source == Source::Managed
+    }
+
+    pub(super) fn is_wider(&self, key: &Key, settings: &Settings) -> bool {
+        match key.folder {
+            Folder::Free => false,
+            Folder::Narrower(is_narrower) => !is_narrower(settings, &self.settings),
+            Folder::WithTrust | Folder::Never => true,
+        }
+    }
+
+    /// Takes down what a folder's file would widen, and tells whether a person has approved it.
+    pub(super) fn widens(
+        &mut self,
+        layer: Layer<'_>,
+        at: usize,
+        key: &'static str,
+        value: &str,
+        shown: &str,
+    ) -> bool {
+        let fingerprint = fingerprint(key, value);
+        let approved = self.sources.approvals.cover(&fingerprint);
+        self.widenings.push(Widening {
+            source: layer.source,
+            place: layer.place(at),
+            key,
+            shown: shown.to_owned(),
+            fingerprint,
+            approved,
+        });
+        approved
+    }
+
+    /// Says that something of a folder's file is not applied; `which` if it is not all of a key.
+    pub(super) fn left_out(&mut self, place: &Place, key: &str, which: Option<&str>, own: &str) {
+        let why = match &self.sources.approvals {
+            Approvals::Nothing => "this folder is not trusted",
+            Approvals::These(_) | Approvals::Everything => {
+                "it is new, or has changed since this folder was trusted"
+            }
+        };
+        let which = which.map_or_else(String::new, |which| format!(" ({which})"));
+        self.warnings.push(printable(&format!(
+            "{place}: `{key}`{which} is not applied: {why}; `tooloop trust` shows and trusts it, \
+             --trust-folder does for one run{own}"
+        )));
+    }
+
+    /// How a person can have the same with a key of their own.
+    pub(super) fn own_way(&self, key: &Key) -> String {
+        match &self.sources.user {
+            Some(path) => format!(
+                ", or put it into {} or set {}",
+                path.display(),
+                key.variable()
+            ),
+            None => format!(", or set {}", key.variable()),
+        }
+    }
+
+    pub(super) fn accept(&mut self, index: usize, key: &Key, settings: Settings, place: Place) {
+        self.settings = settings;
+        self.origin(index, key, place);
+    }
+
+    /// Notes where a value, or a part of a list, comes from.
+    pub(super) fn origin(&mut self, index: usize, key: &Key, place: Place) {
+        let is_list = (key.slot)(&mut self.settings).is_list();
         self.origins
             .retain(|(other, from)| *other != index || (is_list && *from != place));
         self.origins.push((index, place));
-        self.settings = settings;
     }
 
-    fn problem(&mut self, place: Place, fault: Fault) {
+    pub(super) fn problem(&mut self, place: Place, fault: Fault) {
         self.problems.push(Problem { place, fault });
     }
 
-    fn home(&self) -> Option<PathBuf> {
+    pub(super) fn home(&self) -> Option<PathBuf> {
         absolute_variable(&self.sources.environment, "HOME").map(Path::to_owned)
     }
 
     /// Gives the settings, if nothing was wrong anywhere.
-    pub(super) fn finish(mut self) -> Result<Loaded, SettingsError> {
+    fn finish(mut self) -> Result<Loaded, SettingsError> {
         if !self.problems.is_empty() {
+            let hint = "a file in JSON that is meant for another product is left alone with \
+                        TOOLOOP_JSON_SETTINGS=false, or json_settings = false in your own file";
             return Err(SettingsError {
                 problems: self.problems,
+                hint: self.json_is_wrong.then(|| hint.to_owned()),
             });
         }
         self.withhold_key();
+        self.hold_bypass();
+        if self.settings.allow_managed_rules_only {
+            self.rules
+                .retain(|rule| rule.kind != RuleKind::Allow || rule.source == Source::Managed);
+            let allowed = self.rules.iter().filter(|rule| rule.kind == RuleKind::Allow);
+            self.settings.allowed_tools = allowed.map(|rule| rule.rule.clone()).collect();
+        }
+        if self.settings.allow_managed_hooks_only {
+            self.hooks.retain(|(source, _)| *source == Source::Managed);
+        }
+        self.settings.hooks = self.hooks.into_iter().map(|(_, hook)| hook).collect();
+        let trust = match &*self.widenings {
+            [] => Trust::NotNeeded,
+            all if all.iter().all(|widening| widening.approved) => Trust::Trusted,
+            _ => Trust::Untrusted,
+        };
         Ok(Loaded {
             settings: self.settings,
             warnings: self.warnings,
+            rules: self.rules,
+            trust,
+            widenings: self.widenings,
             origins: self.origins,
         })
+    }
+
+    /// The mode that asks nobody is not to be had where somebody has ruled it out.
+    fn hold_bypass(&mut self) {
+        let settings = &mut self.settings;
+        if !settings.disable_bypass_permissions || settings.permission_mode != Mode::BypassPermissions
+        {
+            return;
+        }
+        settings.permission_mode = Mode::Default;
+        let place = |name: &str| {
+            let (index, _) = key::find(name)?;
+            self.origins.iter().find(|(of, _)| *of == index)
+        };
+        let place = place("disable_bypass_permissions").map(|(_, place)| place.clone());
+        let by = place.as_ref().map_or_else(String::new, |place| format!(" by {}", place.origin()));
+        self.warnings.push(printable(&format!(
+            "`permission_mode` is default: bypassPermissions is ruled out{by}"
+        )));
+        if let (Some((index, key)), Some(place)) = (key::find("permission_mode"), place) {
+            self.origin(index, key, place);
+        }
     }
 
     /// The variable that holds the key is withheld from commands, whatever its name looks like.

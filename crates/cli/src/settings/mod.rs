@@ -1,10 +1,12 @@
 //! Settings: where they come from, what they may be, and who may set them.
 //!
 //! Sources in rising order: built-in defaults, the user's file, the folder's `.tooloop/config.toml`
-//! and `.tooloop/local.toml`, a file named by a flag, variables `TOOLOOP_<KEY>`, flags. A later
-//! source replaces a value and adds to a list, so a deny rule from any source stays. The files of
-//! a folder are not trusted: they may narrow, never widen. What is wrong anywhere is collected and
-//! reported together with its place; nothing is ever written.
+//! and `.tooloop/local.toml`, a file named by a flag, variables `TOOLOOP_<KEY>`, flags, the managed
+//! file. A later source replaces a value and adds to a list, so a deny rule from any source stays.
+//! Beside each file the widespread JSON settings of the same strength are read ([`foreign`]). The
+//! files of a folder may narrow; what they widen is applied only as far as a person has approved
+//! it ([`Widening`]). What is wrong anywhere is collected and reported together with its place;
+//! nothing is ever written.
 //!
 //! All keys stand in one table ([`key`]). This module must not know what a setting is for: it
 //! builds no provider, policy or runtime, and knows no environment but the one handed in.
@@ -14,30 +16,43 @@
 //!     flags: vec![("model", "small".to_owned())],
 //!     ..Sources::new(folder, std::env::vars_os().collect())
 //! };
-//! let loaded = load(&sources)?;
+//! let loaded = load(&sources, &Files::default())?;
 //! assert_eq!(loaded.settings.model.as_deref(), Some("small"));
 //! ```
 
 mod choice;
 mod error;
 mod file;
+mod foreign;
+mod hook;
 mod key;
+mod layer;
+mod layer_json;
 mod list;
 mod loader;
 mod number;
+mod rules;
 mod slot;
 #[cfg(test)]
 mod tests;
+mod widening;
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tooloop::provider::{ReasoningEcho, WireFormat};
+use tooloop::hooks::HookRule;
+use tooloop::provider::{ReasoningEcho, WireFormat, compat};
 use tooloop::{Mode, Rule};
 
 pub(crate) use error::{Fault, Place, Problem, SettingsError};
+pub(crate) use rules::{RuleKind, Source, SourcedRule, Trust};
+pub(crate) use widening::{Approvals, Widening};
 
+use file::Demand;
 use key::KEYS;
 use loader::Loader;
 
@@ -71,6 +86,12 @@ pub(crate) struct Settings {
     pub(crate) allowed_tools: Vec<Rule>,
     pub(crate) ask_tools: Vec<Rule>,
     pub(crate) disallowed_tools: Vec<Rule>,
+    pub(crate) additional_directories: Vec<PathBuf>,
+    pub(crate) disable_bypass_permissions: bool,
+    pub(crate) allow_managed_rules_only: bool,
+    pub(crate) allow_managed_hooks_only: bool,
+    pub(crate) json_settings: bool,
+    pub(crate) hooks: Vec<HookRule>,
     pub(crate) private_hosts: Vec<String>,
     pub(crate) sandbox: Sandbox,
     pub(crate) shell: Option<PathBuf>,
@@ -112,6 +133,12 @@ impl Default for Settings {
             allowed_tools: Vec::new(),
             ask_tools: Vec::new(),
             disallowed_tools: Vec::new(),
+            additional_directories: Vec::new(),
+            disable_bypass_permissions: false,
+            allow_managed_rules_only: false,
+            allow_managed_hooks_only: false,
+            json_settings: true,
+            hooks: Vec::new(),
             private_hosts: Vec::new(),
             sandbox: Sandbox::Off,
             shell: None,
@@ -140,6 +167,15 @@ pub(crate) struct Sources {
     pub(crate) user: Option<PathBuf>,
     /// The root of the workspace, whose `.tooloop` is looked into.
     pub(crate) project: Option<PathBuf>,
+    /// The file of whoever looks after the machine.
+    pub(crate) managed: Option<PathBuf>,
+    /// The widespread JSON settings of the user, and of whoever looks after the machine.
+    pub(crate) json_user: Option<PathBuf>,
+    pub(crate) json_managed: Option<PathBuf>,
+    /// What a person has approved of the folder's files.
+    pub(crate) approvals: Approvals,
+    /// No hooks are run but those of the managed files.
+    pub(crate) bare: bool,
     /// A file named by a flag; it must be there.
     pub(crate) explicit: Option<PathBuf>,
     /// What relative paths in variables and flags start from.
@@ -156,6 +192,11 @@ impl Sources {
     pub(crate) fn new(folder: PathBuf, environment: Vec<(OsString, OsString)>) -> Self {
         Self {
             user: user_file(&environment),
+            managed: Some(MANAGED.into()),
+            json_user: json_user_file(&environment),
+            json_managed: Some(compat::MANAGED_SETTINGS.into()),
+            approvals: Approvals::Nothing,
+            bare: false,
             project: Some(folder.clone()),
             explicit: None,
             working_directory: folder,
@@ -163,6 +204,17 @@ impl Sources {
             flags: Vec::new(),
         }
     }
+}
+
+/// The file of whoever looks after the machine.
+pub(crate) const MANAGED: &str = "/etc/tooloop/config.toml";
+
+/// The user's file in the widespread form.
+fn json_user_file(environment: &[(OsString, OsString)]) -> Option<PathBuf> {
+    if let Some(folder) = absolute_variable(environment, compat::USER_FOLDER_VARIABLE) {
+        return Some(folder.join(compat::USER_FILE));
+    }
+    absolute_variable(environment, "HOME").map(|home| home.join(compat::USER_SETTINGS))
 }
 
 /// `$XDG_CONFIG_HOME/tooloop/config.toml`, or below `~/.config`. Relative values do not count.
@@ -188,6 +240,11 @@ pub(crate) struct Loaded {
     pub(crate) settings: Settings,
     /// What a person should see: settings that were not applied, and variables that mean nothing.
     pub(crate) warnings: Vec<String>,
+    /// The permission rules of all sources, those that are applied, the weakest source first.
+    pub(crate) rules: Vec<SourcedRule>,
+    pub(crate) trust: Trust,
+    /// All that the folder's files would widen, applied or not.
+    pub(crate) widenings: Vec<Widening>,
     /// Where values came from, by place in the table of keys; nothing for defaults.
     origins: Vec<(usize, Place)>,
 }
@@ -212,7 +269,35 @@ impl Loaded {
             let value = (key.slot)(&mut settings).show();
             (key.name, value, origin, key.doc)
         };
-        KEYS.iter().enumerate().map(describe).collect()
+        let mut described: Vec<_> = KEYS.iter().enumerate().map(describe).collect();
+        let hooks = &self.settings.hooks;
+        let shown: Vec<String> = hooks.iter().map(hook::shown).collect();
+        let mut origins: Vec<&str> = hooks.iter().map(|hook| &*hook.source).collect();
+        if origins.is_empty() {
+            origins.push("default");
+        }
+        let doc = "commands that are run when something happens; tables in a file";
+        described.push((key::HOOKS, format!("{shown:?}"), origins.join(", "), doc));
+        described
+    }
+}
+
+/// Files as they were when they were first read, so that whatever is decided about them is decided
+/// about what is then applied.
+#[derive(Debug, Default)]
+pub(crate) struct Files(RefCell<HashMap<PathBuf, Contents>>);
+
+type Contents = Result<Vec<u8>, (io::ErrorKind, String)>;
+
+impl Files {
+    fn read(&self, path: &Path, demand: Demand, read: file::Read<'_>) -> io::Result<Vec<u8>> {
+        let mut files = self.0.borrow_mut();
+        let found = files.entry(path.to_owned()).or_insert_with(|| {
+            read(path, demand).map_err(|error| (error.kind(), error.to_string()))
+        });
+        found
+            .clone()
+            .map_err(|(kind, words)| io::Error::new(kind, words))
     }
 }
 
@@ -220,14 +305,18 @@ impl Loaded {
 ///
 /// # Errors
 /// All that is wrong in any of them.
-pub(crate) fn load(sources: &Sources) -> Result<Loaded, SettingsError> {
-    load_with(sources, &file::read)
+pub(crate) fn load(sources: &Sources, files: &Files) -> Result<Loaded, SettingsError> {
+    load_with(sources, &|path, demand| {
+        files.read(path, demand, &file::read)
+    })
 }
 
 fn load_with(sources: &Sources, read: file::Read<'_>) -> Result<Loaded, SettingsError> {
-    let mut loader = Loader::new(sources, read);
-    loader.files();
-    loader.environment();
-    loader.flags();
-    loader.finish()
+    // Whether the JSON settings are read is a setting too. Both passes see the same files.
+    let files = Files::default();
+    let read = |path: &Path, demand: Demand| files.read(path, demand, read);
+    match Loader::new(sources, &read, false).all() {
+        Ok(loaded) if !loaded.settings.json_settings => Ok(loaded),
+        Ok(_) | Err(_) => Loader::new(sources, &read, true).all(),
+    }
 }

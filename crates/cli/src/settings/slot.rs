@@ -20,6 +20,8 @@ pub(super) enum Slot<'s> {
     Url(&'s mut Option<String>),
     /// A path of a file.
     Path(&'s mut Option<PathBuf>),
+    /// Paths of folders; each source adds to them.
+    Paths(&'s mut Vec<PathBuf>),
     /// An absolute path of a program.
     Program(&'s mut Option<PathBuf>),
     /// A name of an environment variable.
@@ -57,7 +59,10 @@ pub(super) struct Wrong {
 impl Slot<'_> {
     /// Tells whether sources add to the value instead of replacing it.
     pub(super) const fn is_list(&self) -> bool {
-        matches!(self, Self::Rules(_) | Self::Variables(_) | Self::Hosts(_))
+        matches!(
+            self,
+            Self::Rules(_) | Self::Variables(_) | Self::Hosts(_) | Self::Paths(_)
+        )
     }
 
     /// Puts a value from a file there.
@@ -67,20 +72,7 @@ impl Slot<'_> {
             DeValue::Array(items) if self.is_list() => {
                 return items
                     .iter()
-                    .filter_map(|item| {
-                        let DeValue::String(text) = item.get_ref() else {
-                            let what = format!(
-                                "must hold strings only, not {}",
-                                found(item.get_ref(), true)
-                            );
-                            return Some((item, what));
-                        };
-                        self.add(text).err().map(|what| (item, what))
-                    })
-                    .map(|(item, what)| Wrong {
-                        at: item.span().start,
-                        what,
-                    })
+                    .filter_map(|item| self.assign_item(item, base).err())
                     .collect();
             }
             DeValue::Boolean(value) if matches!(self, Self::Flag(_)) => {
@@ -105,6 +97,25 @@ impl Slot<'_> {
             .collect()
     }
 
+    /// Adds one item of a list in a file.
+    pub(super) fn assign_item(
+        &mut self,
+        item: &Spanned<DeValue<'_>>,
+        base: Base<'_>,
+    ) -> Result<(), Wrong> {
+        let added = match item.get_ref() {
+            DeValue::String(text) => self.add(text, base),
+            other => Err(format!(
+                "must hold strings only, not {}",
+                found(other, true)
+            )),
+        };
+        added.map_err(|what| Wrong {
+            at: item.span().start,
+            what,
+        })
+    }
+
     /// Puts a value from a variable or flag there.
     pub(super) fn assign_text(&mut self, text: &str, base: Base<'_>) -> Vec<Wrong> {
         let wrong = |what| Wrong { at: 0, what };
@@ -112,7 +123,7 @@ impl Slot<'_> {
             return match list::items(text) {
                 Ok(items) => items
                     .iter()
-                    .filter_map(|item| self.add(item).err())
+                    .filter_map(|item| self.add(item, base).err())
                     .map(wrong)
                     .collect(),
                 Err(what) => vec![wrong(what)],
@@ -168,7 +179,11 @@ impl Slot<'_> {
                     Refusal::Because(what) => what,
                 });
             }
-            Self::Number(..) | Self::Rules(_) | Self::Variables(_) | Self::Hosts(_) => false,
+            Self::Number(..)
+            | Self::Rules(_)
+            | Self::Variables(_)
+            | Self::Hosts(_)
+            | Self::Paths(_) => false,
         };
         if !fits {
             let found = if self.is_discreet() {
@@ -188,7 +203,8 @@ impl Slot<'_> {
             | Self::Choice(_)
             | Self::Rules(_)
             | Self::Variables(_)
-            | Self::Hosts(_) => {}
+            | Self::Hosts(_)
+            | Self::Paths(_) => {}
         }
         Ok(())
     }
@@ -204,7 +220,7 @@ impl Slot<'_> {
         Err(self.wrong(&number.to_string()))
     }
 
-    fn add(&mut self, item: &str) -> Result<(), String> {
+    fn add(&mut self, item: &str, base: Base<'_>) -> Result<(), String> {
         match self {
             Self::Rules(rules) => {
                 let rule = item
@@ -222,6 +238,15 @@ impl Slot<'_> {
                 }
                 if !hosts.iter().any(|host| host == item) {
                     hosts.push(item.to_owned());
+                }
+            }
+            Self::Paths(paths) => {
+                if item.trim().is_empty() || (item.starts_with("~/") && base.home.is_none()) {
+                    return Err("must hold paths of folders".to_owned());
+                }
+                let path = path(item, base);
+                if !paths.contains(&path) {
+                    paths.push(path);
                 }
             }
             Self::Variables(names) => {
@@ -261,6 +286,7 @@ impl Slot<'_> {
             Self::Flag(_) => "true or false".to_owned(),
             Self::Choice(place) => place.words(),
             Self::Rules(_) => "a list of rules such as [\"Bash(git log *)\"]".to_owned(),
+            Self::Paths(_) => "a list of folders such as [\"../docs\"]".to_owned(),
             Self::Variables(_) => "a list of names of environment variables".to_owned(),
             Self::Hosts(_) => "a list of hosts such as [\"localhost:8080\"]".to_owned(),
         }
@@ -281,6 +307,10 @@ impl Slot<'_> {
             Self::Rules(rules) => {
                 let rules: Vec<String> = rules.iter().map(Rule::to_string).collect();
                 Some(format!("{rules:?}"))
+            }
+            Self::Paths(paths) => {
+                let paths: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
+                Some(format!("{paths:?}"))
             }
             Self::Variables(names) | Self::Hosts(names) => Some(format!("{names:?}")),
         };

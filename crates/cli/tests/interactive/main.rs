@@ -12,6 +12,7 @@
 mod collector;
 mod pty;
 mod rewind;
+mod trust;
 
 use rustix::process::Signal;
 use tooloop_testkit::{

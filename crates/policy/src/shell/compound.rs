@@ -33,7 +33,7 @@ impl Parser<'_> {
                     self.parts.hazards.insert(Hazard::Dialect);
                     self.arithmetic(false)?;
                 } else if self.eat("(") {
-                    self.list(Stop::Bracket)?;
+                    self.returning(|parser| parser.list(Stop::Bracket))?;
                     self.eat(")");
                 } else {
                     return Err(self.unexpected());
@@ -146,6 +146,7 @@ impl Parser<'_> {
             words: Vec::new(),
             origin: self.origin,
             nature: Nature::Plain,
+            place: self.parts.place,
         });
     }
 
@@ -184,7 +185,8 @@ impl Parser<'_> {
         self.parts.hazards.insert(Hazard::Function);
         self.lines()?;
         if self.at("(") || self.at_word(COMPOUND) {
-            self.deeper(Self::compound)
+            // Where it goes is known to nobody before it is called.
+            self.returning(|parser| parser.deeper(Self::compound))
         } else {
             Err(self.unexpected())
         }

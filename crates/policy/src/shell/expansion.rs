@@ -228,7 +228,8 @@ impl Parser<'_> {
         if self.depth >= super::MAX_DEPTH {
             return Err(Problem::TooDeep(super::MAX_DEPTH));
         }
-        Parser::new(&inner, self.parts, self.depth + 1, self.origin).whole()?;
+        let (depth, origin) = (self.depth + 1, self.origin);
+        self.returning(|parser| Parser::new(&inner, parser.parts, depth, origin).whole())?;
         push_unknown(word, Unknown::Output { quoted });
         Ok(())
     }

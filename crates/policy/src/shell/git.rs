@@ -13,13 +13,24 @@ pub(crate) enum Subcommand {
     At {
         /// The index among all words.
         index: usize,
-        /// Whether the options before it change nothing about what git does.
-        plain: bool,
+        /// What the options before it do.
+        globals: Globals,
     },
     /// There is none.
     None,
     /// It is only known when the line runs.
     Unclear,
+}
+
+/// What git's own options do to what a subcommand does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Globals {
+    /// Nothing.
+    Plain,
+    /// They have it work in another folder, as `cd` would.
+    Moved,
+    /// Something else.
+    Changed,
 }
 
 const PLAIN: &[&str] = &[
@@ -58,7 +69,7 @@ const VALUED: &[&str] = &[
 /// Finds the subcommand behind git's own options.
 pub(crate) fn skip_globals(words: &[Word]) -> Subcommand {
     let mut index = 1;
-    let mut plain = true;
+    let mut globals = Globals::Plain;
     loop {
         let Some(word) = words.get(index) else {
             return Subcommand::None;
@@ -70,12 +81,12 @@ pub(crate) fn skip_globals(words: &[Word]) -> Subcommand {
             if word.splits() || !VALUED.contains(&name) {
                 return Subcommand::Unclear;
             }
-            plain = false;
+            globals = Globals::Changed;
             index += 1;
             continue;
         };
         if !text.starts_with('-') {
-            return Subcommand::At { index, plain };
+            return Subcommand::At { index, globals };
         }
         let name = text.split('=').next().unwrap_or_default();
         if PRINTS.contains(&text) {
@@ -86,10 +97,14 @@ pub(crate) fn skip_globals(words: &[Word]) -> Subcommand {
         } else if OTHER.contains(&text)
             || (name.len() < text.len() && (VALUED.contains(&name) || name == "--exec-path"))
         {
-            plain = false;
+            globals = Globals::Changed;
             index += 1;
         } else if VALUED.contains(&text) {
-            plain = false;
+            globals = globals.max(if text == "-C" {
+                Globals::Moved
+            } else {
+                Globals::Changed
+            });
             if words.get(index + 1).is_some_and(Word::splits) {
                 return Subcommand::Unclear;
             }
@@ -100,7 +115,7 @@ pub(crate) fn skip_globals(words: &[Word]) -> Subcommand {
             if setting.is_none_or(is_alias) {
                 return Subcommand::Unclear;
             }
-            plain = false;
+            globals = Globals::Changed;
             index += 2;
         } else {
             return Subcommand::Unclear;
@@ -111,6 +126,26 @@ pub(crate) fn skip_globals(words: &[Word]) -> Subcommand {
 fn is_alias(setting: &str) -> bool {
     let setting = setting.to_ascii_lowercase();
     setting.starts_with("alias.") || setting.starts_with("include")
+}
+
+/// The folder that git is told to work in, if its own options name one.
+pub(super) fn folder(options: &[Word]) -> Option<Word> {
+    let mut words = options.iter();
+    let mut folder = None;
+    while let Some(word) = words.next() {
+        if word.literal() == Some("-C") {
+            folder = words.next().cloned();
+        }
+    }
+    folder
+}
+
+/// Tells whether a subcommand is one that changes nothing, unless an option makes it.
+pub(super) fn is_known_to_read(name: &str) -> bool {
+    const OTHERS: &[&str] = &[
+        "branch", "tag", "remote", "config", "stash", "worktree", "reflog",
+    ];
+    GIT.iter().any(|known| known.name == name) || OTHERS.contains(&name)
 }
 
 /// Tells whether a git command runs other commands that it is given.
@@ -143,7 +178,11 @@ pub(super) fn is_read_only(words: &[Word]) -> bool {
     {
         return true;
     }
-    let Subcommand::At { index, plain: true } = skip_globals(words) else {
+    let Subcommand::At {
+        index,
+        globals: Globals::Plain,
+    } = skip_globals(words)
+    else {
         return false;
     };
     let (Some(name), Some(arguments)) = (

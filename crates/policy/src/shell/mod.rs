@@ -14,10 +14,12 @@
 //! ```
 
 mod compound;
+mod effects;
 mod expansion;
 mod git;
 mod parser;
 mod parts;
+mod programs;
 mod read_only;
 mod redirection;
 mod simple;
@@ -28,7 +30,10 @@ pub use parts::{
     Assignment, Command, Direction, Hazard, Nature, Origin, Piece, Problem, Redirect, Unknown, Word,
 };
 
-pub(crate) use git::{Subcommand, skip_globals};
+pub use effects::{Contact, Effects, Part, Touched};
+
+pub(crate) use effects::{is_this_machine, normal};
+pub(crate) use git::{Globals, Subcommand, skip_globals};
 pub(crate) use read_only::is_harmless_environment;
 
 use parts::Parts;

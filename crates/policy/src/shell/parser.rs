@@ -136,6 +136,14 @@ impl<'a> Parser<'a> {
         result
     }
 
+    /// Reads what runs in a shell of its own, so that where it goes nothing follows.
+    pub(super) fn returning<T>(&mut self, inner: impl FnOnce(&mut Self) -> T) -> T {
+        let place = self.parts.place;
+        let result = inner(self);
+        self.parts.place = place;
+        result
+    }
+
     /// The run of characters up to the next blank or operator, which is a word if it has no quotes.
     pub(super) fn plain_word(&self) -> &'a str {
         let rest = self.rest();
@@ -193,6 +201,7 @@ impl<'a> Parser<'a> {
             if self.peek().is_none() {
                 return Err(Problem::Unclosed("a compound command"));
             }
+            let place = self.parts.place;
             self.and_or()?;
             self.blanks();
             if self.at_stop(stop) || self.at("\n") {
@@ -203,6 +212,7 @@ impl<'a> Parser<'a> {
             }
             if self.eat("&") {
                 self.parts.hazards.insert(Hazard::Background);
+                self.parts.place = place;
             } else if !self.eat(";") {
                 return Err(self.unexpected());
             }
@@ -249,10 +259,17 @@ impl<'a> Parser<'a> {
                 break;
             }
         }
+        let place = self.parts.place;
+        let mut is_piped = false;
         loop {
             self.command()?;
             self.blanks();
-            if self.at("||") || !(self.eat("|&") || self.eat("|")) {
+            let is_last = self.at("||") || !(self.eat("|&") || self.eat("|"));
+            is_piped |= !is_last;
+            if is_piped {
+                self.parts.place = place;
+            }
+            if is_last {
                 return Ok(());
             }
             self.lines()?;
@@ -264,7 +281,7 @@ impl<'a> Parser<'a> {
         // Bodies of here-documents that wait outside would be read inside by some shells.
         let outside = std::mem::take(&mut self.waiting);
         let start = self.position;
-        self.deeper(|parser| parser.list(Stop::Bracket))?;
+        self.returning(|parser| parser.deeper(|parser| parser.list(Stop::Bracket)))?;
         if !self.eat(")") {
             return Err(Problem::Unclosed("a substitution"));
         }

@@ -192,6 +192,8 @@ pub struct Command {
     pub origin: Origin,
     /// What it does besides.
     pub nature: Nature,
+    /// Where the line has gone before it: see [`Parts::places`].
+    pub(crate) place: Option<usize>,
 }
 
 impl Command {
@@ -230,6 +232,8 @@ pub struct Redirect {
     pub target: Word,
     /// The command whose text or words it was found in, if it is not in the line itself.
     pub parent: Option<usize>,
+    /// Where the line has gone before it: see [`Parts::places`].
+    pub(crate) place: Option<usize>,
 }
 
 impl Redirect {
@@ -314,6 +318,10 @@ pub enum Problem {
 pub(crate) struct Parts {
     pub(crate) commands: Vec<Command>,
     pub(crate) redirects: Vec<Redirect>,
+    /// Where the line goes: each is a folder as `cd` is given it, and the place that it starts from.
+    pub(crate) places: Vec<(Option<usize>, Word)>,
+    /// Where what is read now would run.
+    pub(crate) place: Option<usize>,
     pub(crate) functions: BTreeSet<String>,
     pub(crate) hazards: BTreeSet<Hazard>,
     /// A variable may hold a text that the shell would run if it evaluated it.

@@ -65,6 +65,11 @@ pub(super) fn is_read_only(command: &Command, tainted: bool) -> bool {
     }
 }
 
+/// Tells whether a program is found by its name alone.
+pub(super) fn is_short(program: &str) -> bool {
+    !program.contains('/')
+}
+
 /// Gives the name of a program that is found by name or in a folder of the system.
 pub(super) fn standard_program(program: &str) -> Option<&str> {
     let name = program
@@ -115,7 +120,7 @@ pub(super) fn options_are_harmless(arguments: &[Word], short: &str, long: &[&str
     true
 }
 
-fn find_is_read_only(arguments: &[Word]) -> bool {
+pub(super) fn find_is_read_only(arguments: &[Word]) -> bool {
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         if !word.may_be_option() && !matches!(word.literal(), Some("!" | "(" | ")" | ",")) {

@@ -101,6 +101,7 @@ impl Parser<'_> {
             direction,
             target,
             parent,
+            place: self.parts.place,
         });
     }
 

@@ -2,7 +2,7 @@
 
 use super::{
     parser::{Parsed, Parser, ends_word, is_name},
-    parts::{Assignment, Command, Hazard, Nature, Problem, Word},
+    parts::{Assignment, Command, Hazard, Nature, Problem, Unknown, Word},
 };
 
 impl Parser<'_> {
@@ -22,6 +22,7 @@ impl Parser<'_> {
         let mut redirected = false;
         let mut detaches = false;
         let index = self.parts.commands.len();
+        let place = self.parts.place;
         loop {
             self.blanks();
             if self.at_end_of_words() {
@@ -69,9 +70,25 @@ impl Parser<'_> {
             words,
             origin: self.origin,
             nature: Nature::Plain,
+            place,
         };
+        self.follow(&command);
         self.parts.commands.insert(index, command);
         Ok(())
+    }
+
+    /// Goes where `cd` goes.
+    fn follow(&mut self, command: &Command) {
+        let target = match (command.program(), command.arguments()) {
+            (Some("cd"), []) => Word::unknown("~", Unknown::Tilde),
+            (Some("cd" | "pushd"), [target]) if target.literal() != Some("-") => target.clone(),
+            (Some("cd" | "pushd" | "popd"), _) => {
+                Word::unknown("-", Unknown::Variable { quoted: true })
+            }
+            _ => return,
+        };
+        self.parts.places.push((command.place, target));
+        self.parts.place = Some(self.parts.places.len() - 1);
     }
 
     pub(super) fn assignment(&mut self) -> Parsed<Option<Assignment>> {

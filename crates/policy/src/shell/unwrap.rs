@@ -4,7 +4,7 @@ use super::{
     git,
     parser::{Parsed, parse_nested},
     parts::{Assignment, Command, Nature, Origin, Parts, Piece, Problem, Unknown, Word},
-    read_only::{is_harmless_environment, is_read_only, standard_program},
+    read_only::{find_is_read_only, is_harmless_environment, is_read_only, standard_program},
     tables::{FIND, RUNNERS, SHELLS, WATCH, WRAPPERS, Wrapper, XARGS},
 };
 
@@ -45,6 +45,7 @@ pub(super) fn unwrap(parts: &mut Parts) -> Parsed<()> {
     let mut depths: Vec<usize> = vec![0; parts.commands.len()];
     let mut index = 0;
     while let Some(command) = parts.commands.get(index) {
+        let place = command.place;
         let found = look(&command.words);
         let depth = depths.get(index).copied().unwrap_or_default() + 1;
         let runs_something = !found.commands.is_empty() || !found.texts.is_empty();
@@ -70,9 +71,11 @@ pub(super) fn unwrap(parts: &mut Parts) -> Parsed<()> {
                 words,
                 origin: Origin::Words { parent: index, at },
                 nature: Nature::Plain,
+                place,
             });
         }
         for text in found.texts {
+            parts.place = place;
             parse_nested(&text, parts, depth, index)?;
         }
         if parts.commands.len() > MAX_COMMANDS {
@@ -376,6 +379,8 @@ fn replace(words: &mut [Word], mark: &str) {
 
 fn find(words: &[Word]) -> Found {
     let mut found = Found::default();
+    // What it does itself.
+    let mut own: Vec<Word> = Vec::new();
     let mut index = 1;
     while let Some(word) = words.get(index) {
         index += 1;
@@ -391,8 +396,16 @@ fn find(words: &[Word]) -> Found {
                 .literal()
                 .and_then(|text| FIND.iter().find(|(name, _)| *name == text))
                 .map_or(0, |(_, values)| *values);
+            own.push(word.clone());
             let is_one_word = |word: &Word| !word.splits();
             if words.get(index).is_some_and(is_one_word) {
+                own.extend(
+                    words
+                        .get(index..index + values)
+                        .into_iter()
+                        .flatten()
+                        .cloned(),
+                );
                 index += values;
             }
             continue;
@@ -411,6 +424,9 @@ fn find(words: &[Word]) -> Found {
             found.nature = Nature::Carrier;
         }
         index += length + 1;
+    }
+    if found.nature == Nature::Carrier && find_is_read_only(&own) {
+        found.nature = Nature::Transparent;
     }
     found
 }

@@ -8,7 +8,8 @@ fn row(key: &Key) -> String {
     let slot = (key.slot)(&mut settings);
     let folder = match key.folder {
         Folder::Free => "yes",
-        Folder::Narrower(_) => "narrower only",
+        Folder::Narrower(_) => "narrower; wider with trust",
+        Folder::WithTrust => "with trust",
         Folder::Never => "no",
     };
     let Key { name, doc, .. } = key;

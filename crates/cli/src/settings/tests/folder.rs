@@ -1,4 +1,4 @@
-//! What the files of an untrusted folder may do.
+//! What the files of a folder may do, without trust and with it.
 
 use super::*;
 use crate::settings::key::Folder;
@@ -41,7 +41,7 @@ fn what_would_widen_is_not_applied_and_said() {
         ("sandbox", "sandbox = \"off\""),
         ("shell", "shell = \"/w/sh\""),
         ("pass_environment", "pass_environment = [\"A_KEY\"]"),
-        ("permission_mode", "permission_mode = \"bypassPermissions\""),
+        ("additional_directories", "additional_directories = [\"../x\"]"),
         ("permission_mode", "permission_mode = \"acceptEdits\""),
         ("permission_mode", "permission_mode = \"default\""),
         ("spool_max_bytes", "spool_max_bytes = 2_000_000_000"),
@@ -50,12 +50,13 @@ fn what_would_widen_is_not_applied_and_said() {
         ("otlp_endpoint", "otlp_endpoint = \"http://evil.invalid\""),
         ("checkpoints", "checkpoints = false"),
     ];
-    // Nothing is wider than the default set of tools.
-    for key in KEYS.iter().filter(|key| key.name != "tools") {
+    // Nothing is wider than the default set of tools, and nothing is ruled out by default.
+    let is_other = |key: &&key::Key| !["tools", "disable_bypass_permissions"].contains(&key.name);
+    for key in KEYS.iter().filter(is_other) {
         let is_listed = lines.iter().any(|(name, _)| *name == key.name);
         assert_eq!(
             is_listed,
-            !matches!(key.folder, Folder::Free),
+            !matches!(key.folder, Folder::Free | Folder::Never),
             "{}",
             key.name
         );
@@ -68,8 +69,9 @@ fn what_would_widen_is_not_applied_and_said() {
             assert_eq!(
                 loaded.warnings,
                 [format!(
-                    "{path}:2:3: `{key}` is not applied: this folder is not trusted, and an untrusted \
-                     folder cannot widen settings; put it into /u/config.toml, or set TOOLOOP_{variable} or a flag"
+                    "{path}:2:3: `{key}` is not applied: this folder is not trusted; `tooloop trust` shows \
+                     and trusts it, --trust-folder does for one run, or put it into /u/config.toml or set \
+                     TOOLOOP_{variable}"
                 )]
             );
             let expected = Settings {
@@ -78,6 +80,18 @@ fn what_would_widen_is_not_applied_and_said() {
             };
             assert_eq!(loaded.settings, expected, "{line}");
             assert_eq!(described(&loaded, key).1, "default");
+            assert_eq!(loaded.trust, Trust::Untrusted);
+            // With trust it is as if the person had written it.
+            let trusted = World::new().file(path, line).trusting().load().unwrap();
+            assert_eq!(trusted.warnings, [""; 0], "{line}");
+            assert_eq!(trusted.trust, Trust::Trusted);
+            let own = World::new().file(path, "").file(EXPLICIT, "");
+            let own = own.instead(EXPLICIT, line.replace("../x", "/w/.tooloop/../x"));
+            let own = own.settings();
+            if !["extra_ca_file", "models_file", "debug_file"].contains(&key) {
+                assert_eq!(trusted.settings, own, "{line}");
+            }
+            assert_eq!(described(&trusted, key).1, format!("{path}:1"));
         }
     }
 }
@@ -142,9 +156,84 @@ fn a_folder_only_narrows_the_mode() {
                 loaded.settings.permission_mode, expected,
                 "{before} {after}"
             );
+            let is_same = after == Mode::BypassPermissions && before == after;
             assert_eq!(loaded.warnings.is_empty(), narrows, "{before} {after}");
+            assert_eq!(
+                loaded.widenings.is_empty(),
+                narrows || (after == Mode::BypassPermissions && !is_same),
+                "{before} {after}"
+            );
         }
     }
+}
+
+#[test]
+fn no_trust_switches_all_questions_off() {
+    let text = "permission_mode = \"bypassPermissions\"";
+    let mut world = World::new().file(PROJECT, text);
+    world.sources.approvals = Approvals::Everything;
+    let loaded = world.load().unwrap();
+    assert_eq!(loaded.settings.permission_mode, Mode::Default);
+    assert_eq!(
+        loaded.warnings,
+        [format!(
+            "{PROJECT}:1:1: `permission_mode` is not applied: no folder's file can switch all questions off"
+        )]
+    );
+}
+
+#[test]
+fn whether_json_is_read_is_no_affair_of_a_folder() {
+    let mut world = World::new().file(PROJECT, "json_settings = false");
+    world.sources.approvals = Approvals::Everything;
+    let loaded = world.load().unwrap();
+    assert!(loaded.settings.json_settings);
+    assert_eq!(
+        loaded.warnings,
+        [format!(
+            "{PROJECT}:1:1: `json_settings` is not applied: no folder's file can set it"
+        )]
+    );
+}
+
+#[test]
+fn what_is_new_or_has_changed_since_needs_trust_again() {
+    let hooks = |command: &str| {
+        format!("\n[[hooks]]\nevent = \"Stop\"\ncommand = \"{command}\"\n")
+    };
+    let text = format!("allowed_tools = [\"Read\", \"Edit\"]\nlog = \"info\"{}", hooks("one"));
+    let world = World::new().file(PROJECT, text).trusting();
+    assert_eq!(world.load().unwrap().trust, Trust::Trusted);
+    // Less, in another order and in another file is no news.
+    let text = format!("log = \"info\"\nallowed_tools = [\"Edit\"]{}", hooks("one"));
+    let world = world.instead(PROJECT, "").file(LOCAL, text);
+    assert_eq!(world.load().unwrap().trust, Trust::Trusted);
+    let text = format!(
+        "log = \"trace\"\nallowed_tools = [\"Edit\", \"Bash\"]{}{}",
+        hooks("one"),
+        hooks("two")
+    );
+    let loaded = world.instead(LOCAL, text).load().unwrap();
+    assert_eq!(loaded.trust, Trust::Untrusted);
+    assert_eq!(loaded.settings.log, None);
+    assert_eq!(loaded.settings.allowed_tools, rules(&["Edit"]));
+    let commands: Vec<_> = loaded.settings.hooks.iter().map(|hook| &*hook.command).collect();
+    assert_eq!(commands, ["one"]);
+    let news = "it is new, or has changed since this folder was trusted; `tooloop trust` shows and \
+                trusts it, --trust-folder does for one run";
+    assert_eq!(
+        loaded.warnings,
+        [
+            format!("{LOCAL}:1:1: `log` is not applied: {news}, or put it into /u/config.toml or set TOOLOOP_LOG"),
+            format!(
+                "{LOCAL}:2:26: `allowed_tools` (Bash) is not applied: {news}, or put it into /u/config.toml \
+                 or set TOOLOOP_ALLOWED_TOOLS"
+            ),
+            format!("{LOCAL}:7:1: `hooks` (Stop: two) is not applied: {news}"),
+        ]
+    );
+    let left_out: Vec<_> = loaded.widenings.iter().filter(|one| !one.approved).collect();
+    assert_eq!(left_out.len(), 3);
 }
 
 #[test]

@@ -3,6 +3,9 @@
 mod disk;
 mod documentation;
 mod folder;
+mod hooks;
+mod json;
+mod managed;
 mod sources;
 mod values;
 
@@ -16,6 +19,11 @@ const USER: &str = "/u/config.toml";
 const PROJECT: &str = "/w/.tooloop/config.toml";
 const LOCAL: &str = "/w/.tooloop/local.toml";
 const EXPLICIT: &str = "/x/extra.toml";
+const MANAGED_FILE: &str = "/etc/m.toml";
+const JSON_USER: &str = "/u/settings.json";
+const JSON_PROJECT: &str = "/w/.claude/settings.json";
+const JSON_LOCAL: &str = "/w/.claude/settings.local.json";
+const JSON_MANAGED: &str = "/etc/m.json";
 
 /// Files and other sources that exist only for one test.
 #[derive(Default)]
@@ -31,6 +39,9 @@ impl World {
             sources: Sources {
                 user: Some(USER.into()),
                 project: Some("/w".into()),
+                managed: Some(MANAGED_FILE.into()),
+                json_user: Some(JSON_USER.into()),
+                json_managed: Some(JSON_MANAGED.into()),
                 working_directory: "/w".into(),
                 environment: vec![("HOME".into(), "/home/me".into())],
                 ..Sources::default()
@@ -56,6 +67,20 @@ impl World {
         self
     }
 
+    /// With all approved that the folder's files want now.
+    fn trusting(mut self) -> Self {
+        let wanted = self.load().unwrap().widenings.into_iter();
+        let wanted = wanted.map(|widening| widening.fingerprint).collect();
+        self.sources.approvals = Approvals::These(wanted);
+        self
+    }
+
+    /// The same files but this one.
+    fn instead(mut self, path: &'static str, text: impl Into<Vec<u8>>) -> Self {
+        self.files.retain(|(name, _)| *name != path);
+        self.file(path, text)
+    }
+
     fn load(&self) -> Result<Loaded, SettingsError> {
         load_with(&self.sources, &|path: &Path, _: Demand| {
             self.files
@@ -78,6 +103,10 @@ impl World {
 
 fn rules(texts: &[&str]) -> Vec<Rule> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+fn texts(rules: &[Rule]) -> Vec<String> {
+    rules.iter().map(ToString::to_string).collect()
 }
 
 /// Value and origin of a key.

@@ -23,13 +23,23 @@ fn without_any_source_all_is_default_and_only_the_files_are_asked_for() {
             .iter()
             .all(|(.., origin, _)| origin == "default")
     );
-    assert_eq!(asked.take(), [USER, PROJECT, LOCAL].map(PathBuf::from));
+    let expected = [
+        USER,
+        PROJECT,
+        LOCAL,
+        MANAGED_FILE,
+        JSON_USER,
+        JSON_PROJECT,
+        JSON_LOCAL,
+        JSON_MANAGED,
+    ];
+    assert_eq!(asked.take(), expected.map(PathBuf::from));
 }
 
 #[test]
 fn a_later_source_replaces_a_value() {
     type Add = fn(World) -> World;
-    let steps: [(&str, Add); 7] = [
+    let steps: [(&str, Add); 8] = [
         ("default", |world| world),
         ("/u/config.toml:2", |world| {
             world.file(USER, "\nmodel = \"m1\"")
@@ -47,6 +57,9 @@ fn a_later_source_replaces_a_value() {
             world.variable("TOOLOOP_MODEL", "m5")
         }),
         ("--model", |world| world.flag("model", "m6")),
+        ("/etc/m.toml:1", |world| {
+            world.file(MANAGED_FILE, "model = \"m7\"")
+        }),
     ];
     let mut world = World::new();
     for (number, (origin, add)) in steps.into_iter().enumerate() {

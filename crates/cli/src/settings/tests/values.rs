@@ -4,7 +4,7 @@ use super::*;
 use crate::settings::key::{find, nearest};
 
 /// A key, a good value in TOML, the same for a variable, and how it is shown.
-const GOOD: [(&str, &str, &str, &str); 35] = [
+const GOOD: [(&str, &str, &str, &str); 40] = [
     ("model", "\"m-1\"", "m-1", "\"m-1\""),
     ("fallback_model", "'other'", "other", "\"other\""),
     (
@@ -81,6 +81,16 @@ const GOOD: [(&str, &str, &str, &str); 35] = [
         "[\"mcp__a__*\"]",
     ),
     (
+        "additional_directories",
+        "['/srv/x', '~/y']",
+        "/srv/x, ~/y",
+        "[\"/srv/x\", \"/home/me/y\"]",
+    ),
+    ("disable_bypass_permissions", "true", "true", "true"),
+    ("allow_managed_rules_only", "true", "true", "true"),
+    ("allow_managed_hooks_only", "true", "true", "true"),
+    ("json_settings", "false", "false", "false"),
+    (
         "private_hosts",
         "['localhost:8080', 'docs.local']",
         "localhost:8080 docs.local",
@@ -116,7 +126,9 @@ const GOOD: [(&str, &str, &str, &str); 35] = [
 fn every_key_takes_a_good_value_from_every_kind_of_source() {
     let names = GOOD.map(|(key, ..)| key);
     assert_eq!(names, KEYS.each_ref().map(|key| key.name));
-    for (key, toml, text, shown) in GOOD {
+    // Some are for the managed file alone.
+    let for_all = |key: &str| !key.starts_with("allow_managed_");
+    for (key, toml, text, shown) in GOOD.into_iter().filter(|(key, ..)| for_all(key)) {
         let (_, known) = find(key).unwrap();
         let worlds = [
             World::new().file(USER, format!("{key} = {toml}")),
@@ -202,7 +214,7 @@ fn wrong_values_are_named_with_place_and_what_is_allowed() {
         (
             "[permissions]\ndeny = []",
             "1:2: unknown key `permissions`, the nearest valid key is `disallowed_tools` \
-             (settings have no tables: keys stand at the top)",
+             (only hooks are tables: other keys stand at the top)",
         ),
         (
             "model.name = \"x\"",

@@ -1,0 +1,177 @@
+//! One settings file of ours, laid over what is there.
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+use tooloop::hooks::HookRule;
+
+use super::error::{Fault, printable, shortened};
+use super::hook;
+use super::key::{self, Folder, Key};
+use super::loader::{Layer, Loader};
+use super::slot::{Base, Wrong};
+
+impl Loader<'_> {
+    pub(super) fn toml_layer(&mut self, layer: Layer<'_>) {
+        let table = match DeTable::parse(layer.text) {
+            Ok(table) => table.into_inner(),
+            Err(error) => {
+                let offset = error.span().map_or(layer.text.len(), |span| span.start);
+                let fault = Fault::Syntax(error.message().to_owned());
+                return self.problem(layer.place(offset), fault);
+            }
+        };
+        let mut entries: Vec<_> = table.iter().collect();
+        entries.sort_by_key(|(key, _)| key.span().start);
+        for (name, value) in entries {
+            let at = name.span().start;
+            match key::find(name.get_ref()) {
+                Some((index, key)) => self.entry(layer, at, index, key, value),
+                None if name.get_ref() == key::HOOKS => self.hooks(layer, value),
+                None => {
+                    let fault = Fault::UnknownKey {
+                        key: name.get_ref().clone().into_owned(),
+                        nearest: key::nearest(name.get_ref()),
+                        is_table: value.get_ref().is_table(),
+                    };
+                    self.problem(layer.place(at), fault);
+                }
+            }
+        }
+    }
+
+    fn entry(
+        &mut self,
+        layer: Layer<'_>,
+        at: usize,
+        index: usize,
+        key: &'static Key,
+        value: &Spanned<DeValue<'_>>,
+    ) {
+        let path = self.sources.working_directory.join(layer.path);
+        let home = self.home();
+        let base = Base {
+            folder: path.parent().unwrap_or(&path),
+            home: home.as_deref(),
+        };
+        let mut settings = self.settings.clone();
+        let wrong = (key.slot)(&mut settings).assign(value, base);
+        if !wrong.is_empty() {
+            return self.wrong(layer, key.name, wrong);
+        }
+        if !self.may_set(key, layer.source) {
+            return self.misplaced(key, layer.place(at));
+        }
+        let items: Vec<_> = match value.get_ref() {
+            DeValue::Array(items) => items.iter().collect(),
+            _ => Vec::new(),
+        };
+        let mut kept = items.clone();
+        if layer.source.is_folder() && self.is_wider(key, &settings) {
+            if matches!(key.folder, Folder::Never) {
+                return self.beyond(layer, at, key.name, "set it");
+            }
+            if key::is_beyond_folders(&settings, &self.settings) {
+                return self.beyond(layer, at, key.name, "switch all questions off");
+            }
+            if items.is_empty() {
+                let raw = layer.text.get(value.span()).unwrap_or_default();
+                if !self.widens(layer, at, key.name, raw, raw) {
+                    let own = self.own_way(key);
+                    return self.left_out(&layer.place(at), key.name, None, &own);
+                }
+            } else {
+                kept.retain(|item| {
+                    let text = text(item);
+                    self.widens(layer, item.span().start, key.name, text, text)
+                });
+                if kept.len() < items.len() {
+                    self.list_left_out(layer, at, key, &items, &kept);
+                }
+                if kept.is_empty() {
+                    return;
+                }
+                settings = self.settings.clone();
+                let mut slot = (key.slot)(&mut settings);
+                for item in &kept {
+                    // They have all been tried above.
+                    drop(slot.assign_item(item, base));
+                }
+            }
+        }
+        for item in kept {
+            let place = layer.place(item.span().start);
+            self.sourced(key.name, text(item), place, layer.source);
+        }
+        self.accept(index, key, settings, layer.place(at));
+    }
+
+    fn list_left_out(
+        &mut self,
+        layer: Layer<'_>,
+        at: usize,
+        key: &Key,
+        items: &[&Spanned<DeValue<'_>>],
+        kept: &[&Spanned<DeValue<'_>>],
+    ) {
+        let missing = || {
+            items.iter().filter(|item| {
+                let start = item.span().start;
+                kept.iter().all(|kept| kept.span().start != start)
+            })
+        };
+        let own = self.own_way(key);
+        if kept.is_empty() {
+            return self.left_out(&layer.place(at), key.name, None, &own);
+        }
+        let which: Vec<_> = missing().map(|item| shortened(text(item))).collect();
+        let at = missing().next().map_or(at, |item| item.span().start);
+        self.left_out(&layer.place(at), key.name, Some(&which.join(", ")), &own);
+    }
+
+    fn wrong(&mut self, layer: Layer<'_>, key: &'static str, wrong: Vec<Wrong>) {
+        for Wrong { at, what } in wrong {
+            self.problem(layer.place(at), Fault::Value { key, what });
+        }
+    }
+
+    /// Says that a folder cannot have this, whatever a person has approved.
+    fn beyond(&mut self, layer: Layer<'_>, at: usize, key: &str, what: &str) {
+        self.warnings.push(printable(&format!(
+            "{}: `{key}` is not applied: no folder's file can {what}",
+            layer.place(at)
+        )));
+    }
+
+    fn hooks(&mut self, layer: Layer<'_>, value: &Spanned<DeValue<'_>>) {
+        let place = |at| layer.place(at).origin();
+        match hook::read(value, &place) {
+            Ok(hooks) => {
+                for (at, rule) in hooks {
+                    self.found_hook(layer, at, rule);
+                }
+            }
+            Err(wrong) => self.wrong(layer, key::HOOKS, wrong),
+        }
+    }
+
+    /// Keeps a hook, unless it came with a folder and nobody has approved it.
+    pub(super) fn found_hook(&mut self, layer: Layer<'_>, at: usize, rule: HookRule) {
+        if !self.runs_hooks(layer.source) {
+            return;
+        }
+        let shown = hook::shown(&rule);
+        let identity = hook::identity(&rule);
+        if !layer.source.is_folder() || self.widens(layer, at, key::HOOKS, &identity, &shown) {
+            return self.hook(layer.source, rule);
+        }
+        let which = shortened(&shown);
+        self.left_out(&layer.place(at), key::HOOKS, Some(&which), "");
+    }
+}
+
+fn text<'v>(item: &'v Spanned<DeValue<'_>>) -> &'v str {
+    match item.get_ref() {
+        DeValue::String(text) => text,
+        _ => "",
+    }
+}

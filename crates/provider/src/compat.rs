@@ -1,0 +1,37 @@
+//! Files in which folders and people keep settings for another product, in a form that is widespread.
+//!
+//! Only their names are here, since these are a vendor's words. What stands in such files is read
+//! by the program.
+
+/// The file of a folder that everybody has who works there, from the folder on.
+pub const PROJECT_SETTINGS: &str = ".claude/settings.json";
+
+/// The file of a folder that is not shared, from the folder on.
+pub const LOCAL_SETTINGS: &str = ".claude/settings.local.json";
+
+/// The file of a person, from their home folder on.
+pub const USER_SETTINGS: &str = ".claude/settings.json";
+
+/// The variable that names another folder for the file of a person.
+pub const USER_FOLDER_VARIABLE: &str = "CLAUDE_CONFIG_DIR";
+
+/// The name of the file of a person in that other folder.
+pub const USER_FILE: &str = "settings.json";
+
+/// The file of whoever looks after the machine.
+pub const MANAGED_SETTINGS: &str = "/etc/claude-code/managed-settings.json";
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn only_the_managed_file_has_a_fixed_place() {
+        for name in [PROJECT_SETTINGS, LOCAL_SETTINGS, USER_SETTINGS, USER_FILE] {
+            assert!(Path::new(name).is_relative(), "{name}");
+        }
+        assert!(Path::new(MANAGED_SETTINGS).is_absolute());
+    }
+}

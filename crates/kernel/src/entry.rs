@@ -94,6 +94,9 @@ pub enum Permission {
     Denied {
         /// Why: reaches the model.
         reason: String,
+        /// Whether the turn was to end with it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        stops: bool,
     },
 }
 

@@ -169,5 +169,7 @@ pub enum Answer {
     Deny {
         /// Why: reaches the model.
         reason: String,
+        /// Whether the turn ends with it.
+        stops: bool,
     },
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use tooloop_model::ToolUse;
+use tooloop_model::{JsonObject, ToolUse};
 use tooloop_policy::Rule;
 
 /// A call that somebody must decide about.
@@ -16,9 +16,9 @@ pub struct Question {
     pub tool_use: ToolUse,
     /// Why it is asked.
     pub reason: String,
-    /// The exact rule that [`Reply::AllowForSession`] adds; `None` if there is none that would
-    /// cover just this.
-    pub rule: Option<Rule>,
+    /// The exact rules that [`Reply::AllowForSession`] adds; empty if there are none that would
+    /// cover just this. Who answers may keep them for later sessions: the library keeps nothing.
+    pub rules: Vec<Rule>,
 }
 
 /// What is said to a [`Question`].
@@ -26,13 +26,30 @@ pub struct Question {
 pub enum Reply {
     /// This once.
     Allow,
-    /// This call, and those like it for the rest of the session.
+    /// This call, and the very same ones for the rest of the session.
     AllowForSession,
+    /// This call, in the way that is said there.
+    AllowWith(Allowance),
     /// No, with a reason that reaches the model.
     Deny {
         /// Why not.
         reason: String,
     },
+    /// No, with a reason that reaches the model; and the turn ends.
+    DenyAndStop {
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// What goes along with a yes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Allowance {
+    /// What the call runs with in place of what the model wrote. It is judged again: what a rule
+    /// denies stays denied. It is on record beside what the model wrote.
+    pub input: Option<JsonObject>,
+    /// Rules that allow later calls of the session.
+    pub rules: Vec<Rule>,
 }
 
 /// Answers questions. A person at a terminal, a rule engine and another model are all of this kind.

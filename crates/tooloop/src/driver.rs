@@ -11,7 +11,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ use tooloop_tool::{Background, Progress, Registry, ToolContext, ToolError, ToolO
 use tracing::{Instrument, Span};
 
 use crate::checkpoints::{Checkpoints, Place};
-use crate::driver::hooking::{Heard, Hooking, Replied};
+use crate::driver::hooking::{Heard, Hooking};
 use crate::event::Broadcast;
 use crate::gate::RegistryGate;
 use crate::hooks::{HookSet, SessionHooks};
@@ -46,7 +46,7 @@ use crate::session::Command;
 use crate::trace::Trace;
 use crate::turn::{ReportSender, TurnUnderWay};
 use crate::{
-    Approval, Event, Question, Reply, ResultBudget, Session, SessionError, StopHook, Stopping,
+    Allowance, Approval, Event, Question, Reply, ResultBudget, Session, SessionError, StopHook, Stopping,
 };
 
 /// How long closing waits for tools that were told to end. A shell gets two seconds between TERM
@@ -127,6 +127,7 @@ pub(crate) fn start(parts: Parts) -> Session {
             newest: AtomicU64::new(0),
         })
     });
+    let judge = Arc::clone(&gate);
     let driver = Driver {
         kernel,
         hooks,
@@ -137,7 +138,6 @@ pub(crate) fn start(parts: Parts) -> Session {
         gate,
         provider: parts.provider,
         registry: parts.registry,
-        policy: parts.policy,
         approval: parts.approval,
         workspace: parts.workspace,
         journal: Journal::new(parts.store),
@@ -169,6 +169,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         warnings,
         commands,
         events,
+        gate: judge,
         background,
         noticed,
         end,
@@ -183,7 +184,6 @@ struct Driver {
     gate: Arc<RegistryGate>,
     provider: Arc<dyn Provider>,
     registry: Registry,
-    policy: Arc<RwLock<Policy>>,
     approval: Approval,
     workspace: PathBuf,
     journal: Journal,
@@ -203,7 +203,7 @@ struct Driver {
     told: Vec<(usize, CancellationToken)>,
     /// The newest call that is on record as about to run: one with effects.
     started: Option<ToolUseId>,
-    questions: FuturesUnordered<BoxFuture<'static, (u64, Replied)>>,
+    questions: FuturesUnordered<BoxFuture<'static, (u64, Reply)>>,
     /// The questions that still want an answer.
     asked: HashMap<u64, ToolUse>,
     timers: Vec<(u64, Pin<Box<Sleep>>)>,
@@ -246,7 +246,7 @@ enum Came {
     Command(Option<Command>),
     Model(Result<tooloop_model::StreamEvent, tooloop_model::ModelError>),
     Tool(Result<(tokio::task::Id, Ran), JoinError>),
-    Reply(u64, Replied),
+    Reply(u64, Reply),
     Heard(Heard),
     Timer(u64),
     /// Whether the model is done; `None` if nobody said so in time.
@@ -369,22 +369,18 @@ impl Driver {
             },
             Came::Tool(ran) => match self.tool_ran(ran) {
                 Some((stop, input)) => {
-                    self.stopped_by(stop).await?;
+                    // Before its answer, so that nothing begins on that.
+                    if let Some(reason) = stop {
+                        self.step(Input::HookStop { reason }).await?;
+                    }
                     input
                 }
                 None => return Ok(()),
             },
-            Came::Reply(ask, mut replied) => {
-                let stop = replied.stop.take();
-                match self.replied(ask, replied) {
-                    // What is denied is on record before the turn ends.
-                    Some(input) => {
-                        self.step(input).await?;
-                        return self.stopped_by(stop).await;
-                    }
-                    None => return Ok(()),
-                }
-            }
+            Came::Reply(ask, reply) => match self.replied(ask, reply) {
+                Some(input) => input,
+                None => return Ok(()),
+            },
             Came::Heard(heard) => match self.heard(heard) {
                 Some(input) => input,
                 None => return Ok(()),
@@ -600,22 +596,30 @@ impl Driver {
         Some((stop, input))
     }
 
-    fn replied(&mut self, ask: u64, replied: Replied) -> Option<Input> {
+    fn replied(&mut self, ask: u64, reply: Reply) -> Option<Input> {
         let tool_use = self.asked.remove(&ask)?;
-        let input = replied.input;
-        let answer = match replied.reply {
-            Reply::Allow => Answer::Allow { rule: None, input },
+        let answer = match reply {
+            Reply::Allow => Answer::Allow {
+                rule: None,
+                input: None,
+            },
             Reply::AllowForSession => {
-                let rule = self.gate.rule(&tool_use);
-                let words = rule.as_ref().map(ToString::to_string);
-                if let Some(rule) = rule {
-                    let policy = self.policy.write();
-                    let mut policy = policy.unwrap_or_else(PoisonError::into_inner);
-                    policy.allow.push(rule);
-                }
-                Answer::Allow { rule: words, input }
+                let rules = self.gate.rules(&tool_use);
+                let rule = self.gate.allow(rules);
+                Answer::Allow { rule, input: None }
             }
-            Reply::Deny { reason } => Answer::Deny { reason },
+            Reply::AllowWith(Allowance { input, rules }) => {
+                let rule = self.gate.allow(rules);
+                Answer::Allow { rule, input }
+            }
+            Reply::Deny { reason } => Answer::Deny {
+                reason,
+                stops: false,
+            },
+            Reply::DenyAndStop { reason } => Answer::Deny {
+                reason,
+                stops: true,
+            },
         };
         Some(Input::Answered { ask, answer })
     }
@@ -713,7 +717,7 @@ impl Driver {
             } => {
                 let question = Question {
                     ask,
-                    rule: self.gate.rule(&tool_use),
+                    rules: self.gate.rules(&tool_use),
                     tool_use: tool_use.clone(),
                     reason,
                 };

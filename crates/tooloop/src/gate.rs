@@ -1,5 +1,6 @@
 //! Where registry and policy meet: the kernel's gate.
 
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,10 +12,17 @@ use tooloop_tool::{Registry, Withheld};
 
 use crate::paths;
 
+/// What is called by name, and what may be.
 pub(crate) struct RegistryGate {
     pub(crate) registry: Registry,
     pub(crate) policy: Arc<RwLock<Policy>>,
     pub(crate) workspace: PathBuf,
+}
+
+impl fmt::Debug for RegistryGate {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("RegistryGate(..)")
+    }
 }
 
 impl RegistryGate {
@@ -92,7 +100,7 @@ impl RegistryGate {
         })
     }
 
-    /// The rules that "always" would add for this call.
+    /// The exact rules that "always" would add for this call; empty if none would cover just it.
     pub(crate) fn rules(&self, tool_use: &ToolUse) -> Vec<Rule> {
         let Ok(access) = self.access(tool_use) else {
             return Vec::new();
@@ -102,10 +110,17 @@ impl RegistryGate {
         })
     }
 
-    /// The rule that "always" would add for this call, if one says it all.
-    pub(crate) fn rule(&self, tool_use: &ToolUse) -> Option<Rule> {
-        let mut rules = self.rules(tool_use).into_iter();
-        rules.next().filter(|_| rules.next().is_none())
+    /// Adds rules that allow; gives their words back.
+    pub(crate) fn allow(&self, rules: Vec<Rule>) -> Option<String> {
+        let words: Vec<_> = rules.iter().map(ToString::to_string).collect();
+        change(&self.policy, |policy| {
+            for rule in rules {
+                if !policy.allow.contains(&rule) {
+                    policy.allow.push(rule);
+                }
+            }
+        });
+        (!words.is_empty()).then(|| words.join(", "))
     }
 }
 
@@ -134,7 +149,11 @@ impl Gate for RegistryGate {
     }
 }
 
-fn read<T>(policy: &RwLock<Policy>, look: impl FnOnce(&Policy) -> T) -> T {
+pub(crate) fn change(policy: &RwLock<Policy>, change: impl FnOnce(&mut Policy)) {
+    change(&mut policy.write().unwrap_or_else(PoisonError::into_inner));
+}
+
+pub(crate) fn read<T>(policy: &RwLock<Policy>, look: impl FnOnce(&Policy) -> T) -> T {
     // A policy is plain data: a panic elsewhere cannot have left it half changed.
     look(&policy.read().unwrap_or_else(PoisonError::into_inner))
 }

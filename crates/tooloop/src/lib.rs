@@ -44,6 +44,7 @@ mod keeping;
 mod model_call;
 mod output_schema;
 mod paths;
+mod permissions;
 mod prompt;
 pub mod replay;
 mod report;
@@ -62,7 +63,7 @@ pub use tooloop_session as journal;
 pub use tooloop_tools as tools;
 
 pub use agent::{Agent, AgentBuilder};
-pub use approval::{Approval, Approver, Question, Reply};
+pub use approval::{Allowance, Approval, Approver, Question, Reply};
 pub use checkpoints::FilesRewound;
 pub use error::{BuildError, SessionError};
 pub use event::{Event, Events};

@@ -14,6 +14,7 @@ use tracing::Span;
 
 use crate::checkpoints::{Back, FilesRewound, How};
 use crate::event::Broadcast;
+use crate::gate::RegistryGate;
 use crate::{Events, SessionError, TurnReport};
 
 /// A live conversation. Its methods may be called from several places at once; the session itself
@@ -28,6 +29,7 @@ pub struct Session {
     pub(crate) warnings: Vec<String>,
     pub(crate) commands: mpsc::Sender<Command>,
     pub(crate) events: Arc<Broadcast>,
+    pub(crate) gate: Arc<RegistryGate>,
     pub(crate) background: Background,
     pub(crate) noticed: watch::Receiver<bool>,
     pub(crate) end: CancellationToken,

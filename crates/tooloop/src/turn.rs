@@ -126,7 +126,7 @@ impl TurnUnderWay {
             }
             Entry::Permission {
                 tool_use_id,
-                permission: Permission::Denied { reason },
+                permission: Permission::Denied { reason, .. },
             } => {
                 let call = self.calls.get(tool_use_id).cloned();
                 let (tool, input) = call.unwrap_or_default();

@@ -97,7 +97,7 @@ impl Kernel {
                         cause,
                     });
                 }
-                Move::Deny { reason } => self.deny(&id, reason, out),
+                Move::Deny { reason } => self.deny(&id, reason, false, out),
                 Move::Reject { message } => {
                     let outcome = message.clone();
                     self.finish(ToolResult::error(id, message), outcome, out);
@@ -110,11 +110,17 @@ impl Kernel {
         }
     }
 
-    pub(super) fn deny(&mut self, id: &ToolUseId, reason: String, out: &mut Vec<Effect>) {
+    pub(super) fn deny(
+        &mut self,
+        id: &ToolUseId,
+        reason: String,
+        stops: bool,
+        out: &mut Vec<Effect>,
+    ) {
         let words = format!("permission denied, not run: {reason}");
         let entry = Entry::Permission {
             tool_use_id: id.clone(),
-            permission: Permission::Denied { reason },
+            permission: Permission::Denied { reason, stops },
         };
         self.record(entry, Sync::Soon, out);
         let outcome = words.clone();
@@ -212,7 +218,13 @@ impl Kernel {
                     }
                 }
             }
-            Answer::Deny { reason } => self.deny(&id, reason, out),
+            Answer::Deny { reason, stops } => {
+                self.deny(&id, reason, stops, out);
+                if stops {
+                    // Before any neighbour begins.
+                    return self.interrupt(out);
+                }
+            }
         }
         self.advance(out);
     }

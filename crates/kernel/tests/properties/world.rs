@@ -367,7 +367,8 @@ impl World {
                 Answer::Allow { rule, input: None }
             } else {
                 let reason = "not today".into();
-                Answer::Deny { reason }
+                let stops = rule;
+                Answer::Deny { reason, stops }
             };
             self.tell(Input::Answered { ask, answer });
         }

@@ -333,6 +333,27 @@ fn one_question_at_a_time() {
 }
 
 #[test]
+fn a_no_that_ends_the_turn_lets_no_neighbour_begin() {
+    check(
+        r#"
+        > user go
+          record user: go
+          call 1 [user]
+        > model 1 use tu_1 ask {}
+          show 1 x3 tu_1
+        > model 1 use tu_2 bash {}
+          show 1 x3 tu_2
+        > model 1 stop tool_use
+          record model (ToolUse): ask tu_1 {}, bash tu_2 {}
+          ask 1 ask tu_1 {}: ask is not allowed yet
+        > stop 1 not today
+          record denied tu_1 (stops): not today
+          record finished tu_1 (error): permission denied, not run: not today
+        "#,
+    );
+}
+
+#[test]
 fn what_cannot_run_is_answered() {
     check(
         r#"

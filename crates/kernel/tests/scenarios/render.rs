@@ -109,7 +109,10 @@ fn entry(entry: &Entry) -> String {
             Permission::Allowed { rule: Some(rule) } => {
                 format!("allowed {tool_use_id}, rule {rule}")
             }
-            Permission::Denied { reason } => format!("denied {tool_use_id}: {reason}"),
+            Permission::Denied { reason, stops } => {
+                let stops = if *stops { " (stops)" } else { "" };
+                format!("denied {tool_use_id}{stops}: {reason}")
+            }
         },
         Entry::Retry {
             call,

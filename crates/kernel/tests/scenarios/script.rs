@@ -120,10 +120,10 @@ impl Stage {
                 let rule = (!json && !rule.is_empty()).then(|| rule.to_owned());
                 vec![answered(ask, Answer::Allow { rule, input })]
             }
-            "deny" => {
+            "deny" | "stop" => {
                 let (ask, reason) = word(rest);
-                let reason = reason.to_owned();
-                vec![answered(ask, Answer::Deny { reason })]
+                let (reason, stops) = (reason.to_owned(), verb == "stop");
+                vec![answered(ask, Answer::Deny { reason, stops })]
             }
             "advise" => vec![advice(rest)],
             "hook" => vec![Input::HookStop {

@@ -17,7 +17,7 @@ use tracing::Span;
 
 use super::Driver;
 use crate::hooks::{HookEvent, Said, SessionHooks, Subject};
-use crate::{Approval, Event, Question, Reply, Stopping};
+use crate::{Allowance, Approval, Event, Question, Reply, Stopping};
 
 /// How long the end of a session waits for its hooks.
 const END: Duration = Duration::from_millis(1500);
@@ -56,25 +56,6 @@ pub(super) enum Heard {
     Consulted(u64, Said),
     /// Nobody waits for what they say.
     Told,
-}
-
-/// What comes of asking about a call.
-pub(super) struct Replied {
-    pub(super) reply: Reply,
-    /// What it is to be run with in place of what was asked about.
-    pub(super) input: Option<JsonObject>,
-    /// The turn is to end.
-    pub(super) stop: Option<String>,
-}
-
-impl From<Reply> for Replied {
-    fn from(reply: Reply) -> Self {
-        Self {
-            reply,
-            input: None,
-            stop: None,
-        }
-    }
 }
 
 impl Driver {
@@ -271,7 +252,7 @@ impl Driver {
         &mut self,
         question: Question,
         cause: AskCause,
-    ) -> BoxFuture<'static, Replied> {
+    ) -> BoxFuture<'static, Reply> {
         let tool_use = question.tool_use.clone();
         let nobody = matches!(self.approval, Approval::Nobody);
         if !nobody {
@@ -279,7 +260,7 @@ impl Driver {
             let message = format!("tooloop asks whether it may use {}", tool_use.name);
             self.run_hooks(Subject::Notification { kind, message }, |_| Heard::Told);
         }
-        let reply = self.approval.ask(question).map(Replied::from).boxed();
+        let reply = self.approval.ask(question);
         let subject = Subject::PermissionRequest(tool_use.clone());
         let Some(hooks) = self.hooks.clone().filter(|hooks| hooks.wants(&subject)) else {
             return reply;
@@ -289,50 +270,42 @@ impl Driver {
         let within = self.trace.around_hooks();
         let hook = async move {
             let said = hooks.run(subject, None, within).await;
-            let reply = match said.verdict {
-                Some(AdvisedVerdict::Deny { reason }) => Reply::Deny { reason },
-                Some(AdvisedVerdict::Allow) => Reply::Allow,
-                Some(AdvisedVerdict::Ask { .. }) | None => return None,
-            };
+            if let Some(reason) = said.stop {
+                return Some(Reply::DenyAndStop { reason });
+            }
+            match said.verdict? {
+                AdvisedVerdict::Deny { reason } => return Some(Reply::Deny { reason }),
+                AdvisedVerdict::Ask { .. } => return None,
+                AdvisedVerdict::Allow => {}
+            }
             let asks_again = |input: &JsonObject| {
                 let input = ToolInput::Valid(input.clone());
-                let rewritten = ToolUse { input, ..tool_use };
-                gate.asked_by_a_rule(&rewritten)
+                gate.asked_by_a_rule(&ToolUse { input, ..tool_use })
             };
-            let is_allow = reply == Reply::Allow;
-            if is_allow && (cause == AskCause::Rule || said.input.as_ref().is_some_and(asks_again))
-            {
+            if cause == AskCause::Rule || said.input.as_ref().is_some_and(asks_again) {
                 let words = "a rule wants this asked: a hook's consent is no answer to it";
                 events.send(&Event::Warning(words.into()));
                 return None;
             }
-            Some(Replied {
-                reply,
-                input: said.input.filter(|_| is_allow),
-                stop: said.stop,
-            })
+            let rules = Vec::new();
+            Some(Reply::AllowWith(Allowance {
+                input: said.input,
+                rules,
+            }))
         };
         async move {
             if nobody {
                 return match hook.await {
-                    Some(replied) => replied,
+                    Some(answer) => answer,
                     None => reply.await,
                 };
             }
             match select(Box::pin(hook), reply).await {
-                Either::Left((Some(replied), _)) | Either::Right((replied, _)) => replied,
+                Either::Left((Some(answer), _)) | Either::Right((answer, _)) => answer,
                 Either::Left((None, reply)) => reply.await,
             }
         }
         .boxed()
-    }
-
-    /// A question has its answer. A hook's stop comes first: its kernel takes the question back then.
-    pub(super) async fn stopped_by(&mut self, reason: Option<String>) -> Result<(), StoreError> {
-        match reason {
-            Some(reason) => self.step(Input::HookStop { reason }).await,
-            None => Ok(()),
-        }
     }
 
     // ---- the end of a turn

@@ -359,7 +359,7 @@ impl Player<'_> {
                 };
                 let answer = match permission.clone() {
                     Permission::Allowed { rule } => Answer::Allow { rule, input: None },
-                    Permission::Denied { reason } => Answer::Deny { reason },
+                    Permission::Denied { reason, stops } => Answer::Deny { reason, stops },
                 };
                 self.step(Input::Answered { ask, answer })
             }

@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -10,7 +10,6 @@ use similar::TextDiff;
 use tokio_util::sync::CancellationToken;
 use tooloop_kernel::{Gate, Verdict};
 use tooloop_model::{Content, ToolInput, ToolResult, ToolUse, ToolUseId};
-use tooloop_policy::Policy;
 use tooloop_tool::{Background, Progress, Registry, ToolContext, ToolError, ToolOutput};
 
 use super::normal::Normal;
@@ -31,7 +30,6 @@ const DIFF_TIME: Duration = Duration::from_millis(500);
 pub(super) struct Live {
     registry: Registry,
     gate: Arc<RegistryGate>,
-    policy: Arc<RwLock<Policy>>,
     approval: Approval,
     workspace: PathBuf,
     background: Background,
@@ -55,11 +53,10 @@ impl Live {
         Self {
             gate: Arc::new(RegistryGate {
                 registry: parts.registry.clone(),
-                policy: Arc::clone(&parts.policy),
+                policy: parts.policy,
                 workspace: parts.workspace.clone(),
             }),
             registry: parts.registry,
-            policy: parts.policy,
             approval: parts.approval,
             workspace: parts.workspace,
             background: Background::default(),
@@ -141,22 +138,27 @@ impl Live {
     /// Why not, if somebody says no.
     async fn ask(&mut self, tool_use: &ToolUse, reason: String) -> Option<String> {
         self.asked = self.asked.saturating_add(1);
-        let rule = self.gate.rule(tool_use);
+        let rules = self.gate.rules(tool_use);
         let question = Question {
             ask: self.asked,
-            rule: rule.clone(),
+            rules: rules.clone(),
             tool_use: tool_use.clone(),
             reason,
         };
         match self.approval.ask(question).await {
             Reply::Allow => None,
             Reply::AllowForSession => {
-                let policy = self.policy.write();
-                let mut policy = policy.unwrap_or_else(PoisonError::into_inner);
-                policy.allow.extend(rule);
+                self.gate.allow(rules);
                 None
             }
-            Reply::Deny { reason } => Some(reason),
+            Reply::AllowWith(allowance) if allowance.input.is_some() => {
+                Some("what is compared is not run with another input".into())
+            }
+            Reply::AllowWith(allowance) => {
+                self.gate.allow(allowance.rules);
+                None
+            }
+            Reply::Deny { reason } | Reply::DenyAndStop { reason } => Some(reason),
         }
     }
 

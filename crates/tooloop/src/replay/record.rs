@@ -68,7 +68,7 @@ fn redacted(redactor: &Redactor, entry: &Entry) -> Entry {
                     redactor.redact_text(rule);
                 }
             }
-            Permission::Denied { reason } => redactor.redact_text(reason),
+            Permission::Denied { reason, .. } => redactor.redact_text(reason),
         },
         Entry::Retry { error, .. } => redactor.redact_error(error),
         Entry::TurnEnd(end) => redact_end(redactor, end),

@@ -281,6 +281,7 @@ mod tests {
             reply(&mut kernel, call, &["ask"]);
             let answer = Answer::Deny {
                 reason: "no".into(),
+                stops: false,
             };
             kernel.step(Input::Answered { ask: call, answer });
         }

@@ -18,7 +18,7 @@ use tooloop::Money;
     after_help = "Exit status: 0 done, 1 the model or its provider failed or a replay differs, 2 usage,\n\
                   41 no or wrong key, 42 bad input,\n\
                   52 settings, 53 turn limit, 54 internal fault, 59 tool call limit, 60 money or token limit, 61 time limit,\n\
-                  62 no answer of the form asked for, 129 hung up, 130 interrupted,\n\
+                  62 no answer of the form asked for, 63 permission needed (--strict-permissions), 129 hung up, 130 interrupted,\n\
                   143 terminated."
 )]
 pub(crate) struct Cli {
@@ -39,6 +39,9 @@ pub(crate) enum Command {
     Sessions(SessionsCommand),
     /// Show each setting and where its value comes from
     Config(Box<RunArgs>),
+    /// Say what is allowed here, and why
+    #[command(subcommand)]
+    Permissions(PermissionsCommand),
     /// Play a session again, offline, and compare it with its record
     Replay(Box<ReplayArgs>),
     /// Show what a folder's settings files want beyond what they may have, and trust the folder with it
@@ -221,6 +224,72 @@ pub(crate) enum SessionsCommand {
     },
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum PermissionsCommand {
+    /// Take a call apart and say what is decided about it and by which rule; exit status 0 if it is
+    /// allowed, 3 if somebody would be asked, 4 if it is denied
+    Explain {
+        /// The command; for other tools a path, a pattern, an address, or the input as JSON
+        #[arg(value_name = "CALL", allow_hyphen_values = true)]
+        call: String,
+        /// The tool that is called
+        #[arg(long, value_name = "NAME", default_value = "bash")]
+        tool: String,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        rules: Box<RuleArgs>,
+    },
+    /// List all rules, the strongest first, with where they stand; the mode, the folders, the sandbox
+    List {
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        rules: Box<RuleArgs>,
+    },
+}
+
+/// What decides about calls, as for a run.
+#[derive(Debug, Args)]
+pub(crate) struct RuleArgs {
+    /// Calls that need no question
+    #[arg(
+        long = "allowedTools",
+        alias = "allowed-tools",
+        value_name = "RULES",
+        num_args = 1
+    )]
+    pub(crate) allowed_tools: Vec<String>,
+    /// Calls that are refused, whatever else says
+    #[arg(
+        long = "disallowedTools",
+        alias = "disallowed-tools",
+        value_name = "RULES",
+        num_args = 1
+    )]
+    pub(crate) disallowed_tools: Vec<String>,
+    /// What is done about calls that no rule decides
+    #[arg(long, value_name = "MODE")]
+    pub(crate) permission_mode: Option<String>,
+    /// The folder
+    #[arg(short = 'C', long = "cd", value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+    /// A further folder that commands may work in
+    #[arg(long, value_name = "DIR")]
+    pub(crate) add_dir: Vec<PathBuf>,
+    /// A file with settings that beat those of user and project
+    #[arg(long, value_name = "FILE")]
+    pub(crate) settings: Option<PathBuf>,
+    /// Confine commands
+    #[arg(long, value_name = "PROFILE")]
+    pub(crate) sandbox: Option<String>,
+    /// Use no settings of the folder
+    #[arg(long)]
+    pub(crate) bare: bool,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct RewindArgs {
     /// The session's id, its beginning, or a file
@@ -320,6 +389,14 @@ pub(crate) struct RunArgs {
     /// bypassPermissions
     #[arg(long, value_name = "MODE")]
     pub(crate) permission_mode: Option<String>,
+    /// Who is asked about calls that no rule decides: stdio, the program that writes messages to
+    /// standard input and reads the records (both stream-json)
+    #[arg(long, value_name = "NAME", conflicts_with = "strict_permissions")]
+    pub(crate) permission_prompt_tool: Option<String>,
+    /// Without anybody to ask: end the run with status 63 at the first call that needs permission,
+    /// rather than refuse it and go on
+    #[arg(long)]
+    pub(crate) strict_permissions: bool,
     /// The whole system prompt
     #[arg(long, value_name = "TEXT", conflicts_with = "system_prompt_file")]
     pub(crate) system_prompt: Option<String>,

@@ -182,6 +182,8 @@ async fn play(play: Play<'_>) -> Result<Status, Failure> {
             warnings: Vec::new(),
             limits: tooloop::Limits::default(),
             verbose: false,
+            host: None,
+            strict: None,
         })
         .await;
     }

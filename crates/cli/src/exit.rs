@@ -17,6 +17,10 @@ pub(crate) enum Status {
     /// The model or its provider failed, or the turn ended without an answer.
     Model,
     Usage,
+    /// Somebody would be asked about the call that was to be explained.
+    WouldAsk,
+    /// The call that was to be explained would be denied.
+    WouldDeny,
     /// No key, a wrong key, or no model at all.
     Auth,
     /// The prompt or the messages on standard input are not usable.
@@ -32,6 +36,8 @@ pub(crate) enum Status {
     Deadline,
     /// The answer never had the form that was asked for.
     Schema,
+    /// A call needed permission, and there was nobody to ask.
+    Permission,
     /// A fault of ours, or a journal that cannot be kept.
     Internal,
     /// The terminal, or whoever watched, has gone.
@@ -48,6 +54,8 @@ impl Status {
             Self::Done => 0,
             Self::Model => 1,
             Self::Usage => 2,
+            Self::WouldAsk => 3,
+            Self::WouldDeny => 4,
             Self::Auth => 41,
             Self::Input => 42,
             Self::Sandbox => 44,
@@ -58,6 +66,7 @@ impl Status {
             Self::Budget => 60,
             Self::Deadline => 61,
             Self::Schema => 62,
+            Self::Permission => 63,
             Self::HungUp => 129,
             Self::Interrupted => 130,
             Self::BrokenPipe => 141,

@@ -154,6 +154,8 @@ pub(crate) enum Line {
     User(Vec<Content>),
     /// The front end asks for something beside the conversation.
     Control { id: String, request: Value },
+    /// The front end answers what it was asked.
+    Response(Value),
     /// The line cannot be used; the reason names it.
     Bad(String),
     /// No line: background work has something to say.
@@ -167,6 +169,7 @@ struct Wire {
     message: Option<WireMessage>,
     request_id: Option<String>,
     request: Option<Value>,
+    response: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -193,9 +196,11 @@ pub(crate) fn lines() -> mpsc::Receiver<Line> {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            let line = parse(&line).unwrap_or_else(|reason| {
-                Line::Bad(format!("standard input, line {number}: {reason}"))
-            });
+            let line = match parse(&line) {
+                Ok(Some(line)) => line,
+                Ok(None) => continue,
+                Err(reason) => Line::Bad(format!("standard input, line {number}: {reason}")),
+            };
             if sender.blocking_send(line).is_err() {
                 return;
             }
@@ -210,23 +215,31 @@ pub(crate) fn lines() -> mpsc::Receiver<Line> {
     receiver
 }
 
-fn parse(line: &[u8]) -> Result<Line, String> {
+/// What a line says; nothing, if there is nothing to do about it.
+fn parse(line: &[u8]) -> Result<Option<Line>, String> {
     let wire: Wire = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-    match wire.kind.as_str() {
+    Ok(Some(match wire.kind.as_str() {
         "user" => {
             let message = wire.message.ok_or("a user message needs \"message\"")?;
-            Ok(Line::User(content(message.content)?))
+            Line::User(content(message.content)?)
         }
-        "control_request" => Ok(Line::Control {
+        "control_request" => Line::Control {
             id: wire
                 .request_id
                 .ok_or("a control request needs \"request_id\"")?,
             request: wire.request.ok_or("a control request needs \"request\"")?,
-        }),
-        other => Err(format!(
-            "messages of type {other:?} are not known here (user, control_request)"
-        )),
-    }
+        },
+        // What is wrong with it is told where it is taken.
+        "control_response" => Line::Response(wire.response.unwrap_or_default()),
+        // Requests are answered at once, so there is none to take back.
+        "control_cancel_request" | "keep_alive" => return Ok(None),
+        other => {
+            return Err(format!(
+                "messages of type {other:?} are not known here (user, control_request, \
+                 control_response)"
+            ));
+        }
+    }))
 }
 
 fn content(value: Value) -> Result<Vec<Content>, String> {
@@ -269,7 +282,7 @@ mod tests {
 
     #[test]
     fn lines_are_messages_control_requests_or_told_to_be_bad() {
-        let text = |text: &str| Line::User(vec![Content::Text(text.into())]);
+        let text = |text: &str| Some(Line::User(vec![Content::Text(text.into())]));
         for (line, expected) in [
             (
                 r#"{"type":"user","message":{"role":"user","content":"hi"}}"#,
@@ -281,18 +294,31 @@ mod tests {
             ),
             (
                 r#"{"type":"control_request","request_id":"1","request":{"subtype":"interrupt"}}"#,
-                Ok(Line::Control {
+                Ok(Some(Line::Control {
                     id: "1".into(),
                     request: serde_json::json!({ "subtype": "interrupt" }),
-                }),
+                })),
             ),
+            (
+                r#"{"type":"control_response","response":{"request_id":"1"}}"#,
+                Ok(Some(Line::Response(
+                    serde_json::json!({ "request_id": "1" }),
+                ))),
+            ),
+            (
+                r#"{"type":"control_response"}"#,
+                Ok(Some(Line::Response(Value::Null))),
+            ),
+            (r#"{"type":"keep_alive"}"#, Ok(None)),
             (
                 r#"{"type":"user"}"#,
                 Err("a user message needs \"message\"".into()),
             ),
             (
                 r#"{"type":"x"}"#,
-                Err("messages of type \"x\" are not known here (user, control_request)".into()),
+                Err("messages of type \"x\" are not known here (user, control_request, \
+                     control_response)"
+                    .into()),
             ),
         ] {
             assert_eq!(parse(line.as_bytes()), expected, "{line}");

@@ -4,12 +4,16 @@
 //! it ends. Each step is a module.
 
 mod args;
+mod control;
 mod demo;
 mod exit;
 mod input;
 mod interactive;
 mod output;
+mod permissions;
 mod print;
+mod project_rules;
+mod questions;
 mod records;
 mod replay;
 mod rewinding;
@@ -17,6 +21,7 @@ mod sessions;
 mod settings;
 mod setup;
 mod signals;
+mod strict;
 mod telemetry;
 mod text;
 mod toolset;
@@ -25,17 +30,22 @@ mod trust;
 use std::io::{IsTerminal, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use tooloop::Approval;
 
 use crate::args::{Cli, Command, InputFormat, OutputFormat, RunArgs};
+use crate::control::Host;
 use crate::exit::{Failure, Status};
 use crate::print::{Print, Prompts, complain};
+use crate::questions::Questions;
 use crate::records::Records;
 use crate::settings::Loaded;
 use crate::setup::Setup;
 use crate::signals::Signals;
+use crate::strict::Strict;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -100,6 +110,7 @@ fn dispatch(cli: Cli) -> Result<Status, Failure> {
         Some(Command::Demo(args)) => block_on(demo::demo(args)),
         Some(Command::Hello(args)) => block_on(demo::hello(args)),
         Some(Command::Config(args)) => config(&args),
+        Some(Command::Permissions(command)) => block_on(permissions::run(command)),
         Some(Command::Replay(args)) => block_on(replay::replay(*args)),
         Some(Command::Trust(args)) => trust::run(&args),
         Some(Command::Sessions(command)) => sessions::run(command),
@@ -173,6 +184,7 @@ fn run(args: RunArgs) -> Result<Status, Failure> {
 }
 
 async fn headless_run(args: RunArgs, workspace: &std::path::Path) -> Result<Status, Failure> {
+    let asks_host = asks_host(&args)?;
     let mut signals = Signals::listen()?;
     let prompts = match args.input_format {
         InputFormat::Text => Prompts::One(piped_prompt(&args, &mut signals).await?),
@@ -187,9 +199,30 @@ async fn headless_run(args: RunArgs, workspace: &std::path::Path) -> Result<Stat
         }
     };
     let telemetry = std::mem::take(&mut setup.telemetry);
-    let status = headless_session(&args, workspace, setup, prompts, signals).await;
+    let status = headless_session(&args, workspace, setup, prompts, signals, asks_host).await;
     telemetry.finish(args.verbose).await;
     status
+}
+
+/// Whether the program at the other end of standard input and output is asked about calls.
+fn asks_host(args: &RunArgs) -> Result<bool, Failure> {
+    let Some(name) = &args.permission_prompt_tool else {
+        return Ok(false);
+    };
+    if name != "stdio" {
+        return Err(Failure::usage(format!(
+            "--permission-prompt-tool {name}: there is no such tool to ask; \"stdio\" asks the \
+             program that reads the records"
+        )));
+    }
+    if args.input_format != InputFormat::StreamJson || args.output_format != OutputFormat::StreamJson
+    {
+        return Err(Failure::usage(
+            "--permission-prompt-tool stdio needs --input-format stream-json and --output-format \
+             stream-json",
+        ));
+    }
+    Ok(true)
 }
 
 async fn headless_session(
@@ -198,9 +231,25 @@ async fn headless_session(
     setup: Setup,
     prompts: Prompts,
     signals: Signals,
+    asks_host: bool,
 ) -> Result<Status, Failure> {
+    let host = asks_host.then(|| Host {
+        questions: Questions::default(),
+        saved: setup.saved_rules.clone(),
+        workspace: workspace.to_owned(),
+        home: setup::environment("HOME").map(Into::into),
+        may_bypass: setup.mode == tooloop::Mode::BypassPermissions,
+        told: std::collections::BTreeMap::new(),
+    });
+    let strict = args.strict_permissions.then(Strict::default);
+    let approval = match (&host, &strict) {
+        (Some(host), _) => Approval::By(Arc::new(host.questions.clone())),
+        (None, Some(strict)) => Approval::By(Arc::new(strict.clone())),
+        (None, None) => Approval::Nobody,
+    };
     let agent = setup
         .agent
+        .approval(approval)
         .build()
         .map_err(|error| Failure::settings(error.to_string()))?;
     let session = setup.open.start(&agent)?;
@@ -231,6 +280,8 @@ async fn headless_session(
         warnings,
         limits: setup.limits,
         verbose: args.verbose,
+        host,
+        strict,
     })
     .await;
     replay::complain_about(recording.as_ref());

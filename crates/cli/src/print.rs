@@ -6,15 +6,17 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tooloop::exec::Processes;
-use tooloop::{Content, Denial, Event, Events, Limits, Session, SessionError, TurnEnd, TurnReport};
+use tooloop::{Content, Denial, Event, Events, Limits, Mode, Session, SessionError, TurnEnd, TurnReport};
 
 use crate::args::OutputFormat;
+use crate::control::{self, Host, ToHost};
 use crate::exit::{self, Failure, Status};
 use crate::input::Line;
 use crate::interactive::took;
 use crate::output::Output;
 use crate::records::{Init, Records};
 use crate::signals::Signals;
+use crate::strict::Strict;
 
 /// What a headless run is made of.
 pub(crate) struct Print {
@@ -33,6 +35,10 @@ pub(crate) struct Print {
     pub(crate) warnings: Vec<String>,
     pub(crate) limits: Limits,
     pub(crate) verbose: bool,
+    /// Who is asked about calls, if a program at the other end is.
+    pub(crate) host: Option<Host>,
+    /// Ends the run where somebody would have to be asked.
+    pub(crate) strict: Option<Strict>,
 }
 
 /// Where prompts come from.
@@ -73,6 +79,9 @@ pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
         hook_events: print.hook_events,
         stopped: None,
         model: &print.model,
+        may_bypass: print.permission_mode == Mode::BypassPermissions.name(),
+        host: print.host,
+        strict: print.strict,
         limits: print.limits,
         deadline: print
             .limits
@@ -132,6 +141,8 @@ pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
 struct Last {
     outcome: Outcome,
     records: Records,
+    /// What nobody could be asked about, if that ended it.
+    why: Option<String>,
 }
 
 #[expect(clippy::large_enum_variant, reason = "a run makes one of it")]
@@ -162,19 +173,25 @@ impl Last {
         };
         if format != OutputFormat::Text {
             let record = match &outcome {
-                Ok(report) => self.records.result(report, status),
+                Ok(report) => {
+                    let why = self.why.filter(|_| status == Status::Permission);
+                    self.records.result(report, status, why)
+                }
                 Err(failure) => self.records.failure(status, &failure.message),
             };
             return output.record(&record).await;
         }
         match outcome {
-            Ok(report) => tell_as_text(output, report).await,
+            Ok(report) => {
+                let why = self.why.filter(|_| status == Status::Permission);
+                tell_as_text(output, report, why).await;
+            }
             Err(failure) => complain(&failure.message),
         }
     }
 }
 
-async fn tell_as_text(output: &Output, report: TurnReport) {
+async fn tell_as_text(output: &Output, report: TurnReport, why: Option<String>) {
     for denial in &report.denials {
         let Denial {
             tool,
@@ -184,7 +201,7 @@ async fn tell_as_text(output: &Output, report: TurnReport) {
         } = denial;
         complain(&format!("not run: {tool} {input}: {reason}"));
     }
-    match exit::words(&report.end) {
+    match why.or_else(|| exit::words(&report.end)) {
         Some(words) => complain(&words),
         None if report.answer().trim().is_empty() => complain("the model gave an empty answer"),
         None => {
@@ -208,6 +225,9 @@ struct Run<'a> {
     /// The status that a signal, or a reader that has gone, ends the run with.
     stopped: Option<Status>,
     model: &'a str,
+    may_bypass: bool,
+    host: Option<Host>,
+    strict: Option<Strict>,
     limits: Limits,
     /// When the run has taken as long as it may.
     deadline: Option<Instant>,
@@ -226,6 +246,8 @@ enum Came {
     Report(Result<Option<TurnReport>, SessionError>),
     Event(Option<Event>),
     Line(Option<Line>),
+    /// A question has come up or was withdrawn.
+    Asked,
     Stop(Status),
 }
 
@@ -244,6 +266,7 @@ impl Run<'_> {
         let last = Last {
             outcome,
             records: self.records,
+            why: self.strict.and_then(|strict| strict.needed()),
         };
         (last, self.signals, self.stopped)
     }
@@ -281,6 +304,10 @@ impl Run<'_> {
                     self.control(&id, &request).await;
                     continue;
                 }
+                Some(Line::Response(response)) => {
+                    self.response(&response).await;
+                    continue;
+                }
                 Some(Line::Bad(reason)) => {
                     return Outcome::Untold(Err(Failure::new(Status::Input, reason)));
                 }
@@ -294,9 +321,9 @@ impl Run<'_> {
                 Ok(Some(report)) if self.stopped.is_none() => {
                     let status = Status::of(&report.end);
                     if self.format == OutputFormat::Text {
-                        tell_as_text(self.output, report).await;
+                        tell_as_text(self.output, report, None).await;
                     } else {
-                        let record = self.records.result(&report, status);
+                        let record = self.records.result(&report, status, None);
                         self.output.record(&record).await;
                     }
                     told = Some(status);
@@ -351,6 +378,7 @@ impl Run<'_> {
                     Came::Stop(Status::BrokenPipe)
                 }
                 line = lines.next(), if lines.open.is_some() => Came::Line(line),
+                () = control::changed(self.host.as_ref()) => Came::Asked,
             };
             match came {
                 Came::Event(Some(event)) => self.event(event).await,
@@ -363,9 +391,21 @@ impl Run<'_> {
                     session.interrupt().await?;
                 }
                 Came::Line(line) => self.line(line, lines).await?,
+                Came::Asked => {
+                    // What was on record before the question is told before it.
+                    while let Some(event) = self.events.try_next() {
+                        self.event(event).await;
+                    }
+                    self.tell_host().await;
+                }
                 Came::Report(report) => {
                     while let Some(event) = self.events.try_next() {
                         self.event(event).await;
+                    }
+                    self.tell_host().await;
+                    let strict = self.strict.as_ref();
+                    if strict.is_some_and(|strict| strict.needed().is_some()) {
+                        self.stopped.get_or_insert(Status::Permission);
                     }
                     return report.map_err(Failure::from);
                 }
@@ -385,42 +425,99 @@ impl Run<'_> {
                 }
             }
             Some(Line::Control { id, request }) => self.control(&id, &request).await,
+            Some(Line::Response(response)) => self.response(&response).await,
             // Only ever put in where lines are waited for.
             Some(Line::Wake) => {}
             // Told when the turn is over.
             Some(Line::Bad(reason)) => {
                 lines.queued.push_back(Line::Bad(reason));
-                lines.open = None;
+                self.input_ends(lines);
             }
-            None => lines.open = None,
+            None => self.input_ends(lines),
         }
         Ok(())
     }
 
+    /// Nothing more comes in: nobody can answer any more.
+    fn input_ends(&self, lines: &mut Lines) {
+        lines.open = None;
+        if let Some(host) = &self.host {
+            host.close();
+        }
+    }
+
+    /// Asks the host what has come up, and takes back what is void.
+    async fn tell_host(&mut self) {
+        let Some(host) = &mut self.host else { return };
+        for message in host.news() {
+            let record = match message {
+                ToHost::Request(id, body) => self.records.control_request(&id, body),
+                ToHost::Cancel(id) => self.records.control_cancel(&id),
+            };
+            self.output.record(&record).await;
+        }
+    }
+
+    /// Somebody answers a question.
+    async fn response(&mut self, response: &Value) {
+        let warnings = match &mut self.host {
+            Some(host) => host.answer(response, self.session),
+            None => vec![
+                "a control response is passed over: nothing was asked (see \
+                 --permission-prompt-tool)"
+                    .into(),
+            ],
+        };
+        for words in warnings {
+            self.event(Event::Warning(words)).await;
+        }
+    }
+
     async fn control(&mut self, id: &str, request: &Value) {
         let subtype = request.get("subtype").and_then(Value::as_str);
+        let session = self.session;
+        let told = |error: SessionError| error.to_string();
         let response = match subtype {
-            Some("interrupt") => self.session.interrupt().await.map(|()| json!({})),
-            Some("initialize") => Ok(json!({ "commands": [], "output_style": "default" })),
+            Some("interrupt") => session.interrupt().await.map_err(told).map(|()| json!({})),
+            Some("initialize") => match control::not_initialized(request) {
+                None => Ok(json!({
+                    "commands": [],
+                    "agents": [],
+                    "output_style": "default",
+                    "available_output_styles": ["default"],
+                    "models": [{
+                        "value": self.model,
+                        "displayName": self.model,
+                        "description": "the model of this run",
+                    }],
+                    "account": {},
+                    "pid": std::process::id(),
+                })),
+                Some(problem) => Err(problem),
+            },
+            Some("set_permission_mode") => {
+                let mode = request.get("mode").and_then(Value::as_str);
+                let mode = mode.unwrap_or_default().parse::<Mode>();
+                mode.map_err(|error| error.to_string()).and_then(|mode| {
+                    control::set_mode(mode, self.may_bypass, session)?;
+                    Ok(json!({ "mode": mode.name() }))
+                })
+            }
             Some("set_model") => {
                 let model = request.get("model").and_then(Value::as_str);
                 let model = model.unwrap_or(self.model).to_owned();
-                self.session
-                    .set_model(model, None, None)
-                    .await
-                    .map(|()| json!({}))
+                let set = session.set_model(model, None, None).await;
+                set.map_err(told).map(|()| json!({}))
             }
-            _ => {
-                let error = format!("control requests of subtype {subtype:?} are not known here");
-                return self
-                    .respond(json!({ "subtype": "error", "request_id": id, "error": error }))
-                    .await;
-            }
+            Some(other) => Err(format!(
+                "control requests of subtype {other:?} are not known here"
+            )),
+            None => Err("a control request needs a \"subtype\"".into()),
         };
         self.respond(match response {
             Ok(response) => json!({ "subtype": "success", "request_id": id, "response": response }),
             Err(error) => {
-                json!({ "subtype": "error", "request_id": id, "error": error.to_string() })
+                json!({ "subtype": "error", "request_id": id, "error": error })
             }
         })
         .await;

@@ -5,10 +5,11 @@
 use serde_json::{Map, Value, json};
 use tooloop::hooks::{HookEnd, HookNote};
 use tooloop::{
-    AssistantMessage, Content, ContentBlock, Continue, Denial, Entry, Message, StopReason,
+    AssistantMessage, Content, ContentBlock, Continue, Denial, DeniedBy, Entry, Message, StopReason,
     StreamEvent, ToolInput, ToolResult, TurnReport, Usage,
 };
 
+use crate::control;
 use crate::exit::{self, Status};
 
 /// The version of the records.
@@ -172,6 +173,17 @@ impl Records {
         self.record("control_response", json!({ "response": response }))
     }
 
+    /// Asks the program at the other end.
+    pub(crate) fn control_request(&mut self, id: &str, request: Value) -> Value {
+        let body = json!({ "request_id": id, "request": request });
+        self.record("control_request", body)
+    }
+
+    /// What it was asked is void.
+    pub(crate) fn control_cancel(&mut self, id: &str) -> Value {
+        self.record("control_cancel_request", json!({ "request_id": id }))
+    }
+
     pub(crate) fn warning(&mut self, words: &str) -> Value {
         self.record("system", json!({ "subtype": "warning", "message": words }))
     }
@@ -239,8 +251,13 @@ impl Records {
         )
     }
 
-    /// The last record of a turn.
-    pub(crate) fn result(&mut self, report: &TurnReport, status: Status) -> Value {
+    /// The last record of a turn. `why` says more of its end than the end itself does.
+    pub(crate) fn result(
+        &mut self,
+        report: &TurnReport,
+        status: Status,
+        why: Option<String>,
+    ) -> Value {
         let done = status == Status::Done;
         let subtype = match status {
             Status::Done => "success",
@@ -250,12 +267,16 @@ impl Records {
             Status::Budget => "error_max_budget_usd",
             Status::Deadline => "error_max_time",
             Status::Schema => "error_max_structured_output_retries",
+            Status::Permission => "error_permission_needed",
             _ => "error_during_execution",
         };
         let mut body = json!({
             "subtype": subtype,
             "is_error": !done,
-            "reason": report.end.name(),
+            "reason": match status {
+                Status::Permission => "permission_needed",
+                _ => report.end.name(),
+            },
             "exit_status": status.code(),
             "duration_ms": millis(report.duration),
             "duration_api_ms": millis(report.model_duration),
@@ -279,7 +300,9 @@ impl Records {
             set(
                 &mut body,
                 "errors",
-                exit::words(&report.end).into_iter().collect::<Vec<_>>(),
+                why.or_else(|| exit::words(&report.end))
+                    .into_iter()
+                    .collect::<Vec<_>>(),
             );
             if !report.text.is_empty() {
                 set(&mut body, "partial_result", report.text.clone());
@@ -356,6 +379,12 @@ fn denial(denial: &Denial) -> Value {
         "tool_use_id": denial.tool_use_id,
         "tool_input": input,
         "reason": denial.reason,
+        "decided_by": match denial.by {
+            DeniedBy::Policy => "policy",
+            DeniedBy::Answer => "answer",
+            DeniedBy::Nobody => "nobody",
+        },
+        "cause": denial.cause.map(control::cause),
     })
 }
 

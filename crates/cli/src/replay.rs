@@ -223,7 +223,7 @@ impl Teller {
         errors.extend(replayed.difference.as_ref().map(ToString::to_string));
         errors.extend(replayed.tools.iter().map(headline));
         let mut result = match &replayed.report {
-            Some(report) => self.records.result(report, status),
+            Some(report) => self.records.result(report, status, None),
             None => self.records.failure(status, ""),
         };
         let done = status == Status::Done;

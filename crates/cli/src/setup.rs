@@ -18,6 +18,8 @@ use tooloop::{
 
 use crate::args::RunArgs;
 use crate::exit::{Failure, Status};
+use crate::permissions::RuleSources;
+use crate::project_rules::ProjectRules;
 use crate::replay;
 use crate::sessions;
 use crate::settings::{
@@ -41,6 +43,10 @@ pub(crate) struct Setup {
     pub(crate) recording: Option<Cassette>,
     pub(crate) warnings: Vec<String>,
     pub(crate) telemetry: Telemetry,
+    /// Where rules are kept that a person saves for this project.
+    pub(crate) saved_rules: ProjectRules,
+    /// Where each rule is written.
+    pub(crate) rule_sources: RuleSources,
 }
 
 /// Which session is begun or gone on with.
@@ -266,10 +272,11 @@ pub(crate) struct Asked {
 pub(crate) fn assemble(
     args: &RunArgs,
     workspace: &Path,
-    loaded: Loaded,
+    mut loaded: Loaded,
     open: Open,
     asked: Asked,
 ) -> Result<Setup, Failure> {
+    let (saved_rules, rule_sources) = saved_rules(args, workspace, &mut loaded)?;
     let Loaded {
         settings,
         mut warnings,
@@ -370,7 +377,32 @@ pub(crate) fn assemble(
         recording: None,
         warnings,
         telemetry: Telemetry::default(),
+        saved_rules,
+        rule_sources,
     })
+}
+
+/// The rules that a person has saved for this project, which come to the others; and where all of
+/// them stand.
+fn saved_rules(
+    args: &RunArgs,
+    workspace: &Path,
+    loaded: &mut Loaded,
+) -> Result<(ProjectRules, RuleSources), Failure> {
+    let variables: Vec<_> = std::env::vars_os().collect();
+    let saved_rules = ProjectRules::of(workspace, settings::user_file(&variables).as_deref());
+    let saved = if args.bare {
+        Vec::new()
+    } else {
+        let saved = saved_rules.load();
+        saved.map_err(|error| Failure::settings(error.to_string()))?
+    };
+    let home = environment("HOME").map(PathBuf::from);
+    let file = saved_rules.file();
+    let sources = RuleSources::new(loaded, &saved, file, workspace, home.as_deref());
+    let saved = saved.into_iter().map(|saved| saved.rule);
+    loaded.settings.allowed_tools.extend(saved);
+    Ok((saved_rules, sources))
 }
 
 pub(crate) fn processes() -> Result<Processes, Failure> {

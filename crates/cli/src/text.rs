@@ -98,7 +98,7 @@ fn is_unseen(character: char) -> bool {
             character,
             // Marks that turn the direction of what follows; line and paragraph separators;
             // the byte order mark; tags.
-            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
                 | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}'
         )
 }
@@ -117,14 +117,27 @@ pub(crate) fn reveal(text: &str) -> String {
             '\n' => out.push('\n'),
             '\t' => out.push_str(TAB),
             '\r' => out.push_str("\\r"),
-            // Also what takes no room at all: it may hide the end of a word.
-            other if is_unseen(other) || matches!(other, '\u{200b}'..='\u{200d}' | '\u{2060}') => {
+            // Also what takes no room at all, or only looks like a blank: it may hide where a word
+            // ends.
+            other if is_unseen(other) || is_misleading(other) => {
                 out.extend(other.escape_unicode());
             }
             other => out.push(other),
         }
     }
     out
+}
+
+/// Whether a character shows nothing, or what is taken for a blank and is none.
+fn is_misleading(character: char) -> bool {
+    (character != ' ' && character.is_whitespace())
+        || matches!(
+            character,
+            '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+                | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{2800}'
+                | '\u{3164}' | '\u{fe00}'..='\u{fe0d}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
 }
 
 /// On one line: runs of white space become one blank.

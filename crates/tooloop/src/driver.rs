@@ -46,7 +46,7 @@ use crate::session::Command;
 use crate::trace::Trace;
 use crate::turn::{ReportSender, TurnUnderWay};
 use crate::{
-    Allowance, Approval, Event, Question, Reply, ResultBudget, Session, SessionError, StopHook, Stopping,
+    Allowance, Approval, DeniedBy, Event, Question, Reply, ResultBudget, Session, SessionError, StopHook, Stopping,
 };
 
 /// How long closing waits for tools that were told to end. A shell gets two seconds between TERM
@@ -717,10 +717,18 @@ impl Driver {
             } => {
                 let question = Question {
                     ask,
+                    cause: self.gate.cause(&tool_use),
                     rules: self.gate.rules(&tool_use),
                     tool_use: tool_use.clone(),
                     reason,
                 };
+                if let Some(turn) = &mut self.turn {
+                    let by = match self.approval {
+                        Approval::Nobody => DeniedBy::Nobody,
+                        Approval::By(_) => DeniedBy::Answer,
+                    };
+                    turn.asked(tool_use.id.clone(), by, question.cause);
+                }
                 self.trace.asked(&tool_use);
                 self.asked.insert(ask, tool_use);
                 self.events.send(&Event::Asked(question.clone()));

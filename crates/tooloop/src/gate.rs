@@ -110,6 +110,14 @@ impl RegistryGate {
         })
     }
 
+    /// What kind of reason there is to ask about this call.
+    pub(crate) fn cause(&self, tool_use: &ToolUse) -> Option<AskCause> {
+        match self.judge(tool_use).verdict {
+            Verdict::Ask { cause, .. } => Some(cause),
+            Verdict::Allow | Verdict::Deny { .. } | Verdict::Invalid { .. } => None,
+        }
+    }
+
     /// Adds rules that allow; gives their words back.
     pub(crate) fn allow(&self, rules: Vec<Rule>) -> Option<String> {
         let words: Vec<_> = rules.iter().map(ToString::to_string).collect();

@@ -63,13 +63,16 @@ pub use tooloop_session as journal;
 pub use tooloop_tools as tools;
 
 pub use agent::{Agent, AgentBuilder};
-pub use approval::{Allowance, Approval, Approver, Question, Reply};
+pub use approval::{
+    Allowance, Approval, Approver, Destination, PermissionAnswer, PermissionChange,
+    PermissionUpdate, Question, Reply, ToolApprover,
+};
 pub use checkpoints::FilesRewound;
 pub use error::{BuildError, SessionError};
 pub use event::{Event, Events};
 pub use output_schema::{OutputSchema, SchemaError};
 pub use prompt::{bash_only_system_prompt, default_system_prompt};
-pub use report::{Denial, TurnReport};
+pub use report::{Denial, DeniedBy, TurnReport};
 pub use results::ResultBudget;
 pub use rewind::{PastTurn, Rewind, Rewound, What, fork_journal, past_turns};
 pub use session::Session;
@@ -85,7 +88,10 @@ pub use tooloop_model::{
     ModelError, ModelErrorKind, ModelInfo, Money, Price, StopReason, StreamEvent, ToolDefinition,
     ToolInput, ToolResult, ToolUse, ToolUseId, Usage,
 };
-pub use tooloop_policy::{Access, AccessEffect, Decision, Mode, Policy, Rule, Touch};
+pub use tooloop_policy::{
+    Access, AccessEffect, AskCause, Confinement, Decision, ExplainedPart, Explanation, Grant,
+    MetRule, Mode, PartEffect, PartKind, PartVerdict, Policy, Rule, RuleList, Touch,
+};
 pub use tooloop_tool::{
     Background, DynTool, Progress, Registry, RegistryError, Scope, Tool, ToolContext, ToolError,
     ToolFuture, ToolOutput, Withheld, Work, conformance, tool,

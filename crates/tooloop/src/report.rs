@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tooloop_kernel::TurnEnd;
 use tooloop_model::{Content, RawJson, ToolUseId, Usage};
+use tooloop_policy::AskCause;
 
 /// What a turn came to.
 #[derive(Debug, Clone)]
@@ -55,4 +56,19 @@ pub struct Denial {
     pub input: String,
     /// Why not.
     pub reason: String,
+    /// Who said so.
+    pub by: DeniedBy,
+    /// Why somebody was to be asked; `None` if nobody was, or if it was not the policy that asked.
+    pub cause: Option<AskCause>,
+}
+
+/// Who has said no to a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeniedBy {
+    /// A rule, or the mode.
+    Policy,
+    /// Whoever was asked.
+    Answer,
+    /// There was nobody to ask.
+    Nobody,
 }

@@ -7,9 +7,10 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tooloop_kernel::{Continue, Entry, Permission, Transcript, TurnEnd};
 use tooloop_model::{Message, Money, RawJson, ToolInput, ToolUseId, Usage};
+use tooloop_policy::AskCause;
 
 use crate::output_schema::{self, OutputSchema};
-use crate::{Denial, SessionError, TurnReport};
+use crate::{Denial, DeniedBy, SessionError, TurnReport};
 
 /// Who waits for the report of a turn.
 pub(crate) type ReportSender = oneshot::Sender<Result<TurnReport, SessionError>>;
@@ -32,6 +33,8 @@ pub(crate) struct TurnUnderWay {
     /// The next model call is an earlier one made again.
     again: bool,
     denials: Vec<Denial>,
+    /// The calls that somebody was to be asked about.
+    asked: HashMap<ToolUseId, (DeniedBy, Option<AskCause>)>,
     /// The names and inputs of calls that have no answer yet.
     calls: HashMap<ToolUseId, (String, String)>,
 }
@@ -58,8 +61,14 @@ impl TurnUnderWay {
             continued: false,
             again: false,
             denials: Vec::new(),
+            asked: HashMap::new(),
             calls: HashMap::new(),
         }
+    }
+
+    /// Somebody is to be asked about a call; a no is theirs from then on.
+    pub(crate) fn asked(&mut self, id: ToolUseId, by: DeniedBy, cause: Option<AskCause>) {
+        self.asked.insert(id, (by, cause));
     }
 
     fn used(&mut self, usage: Usage) {
@@ -130,7 +139,11 @@ impl TurnUnderWay {
             } => {
                 let call = self.calls.get(tool_use_id).cloned();
                 let (tool, input) = call.unwrap_or_default();
+                let asked = self.asked.get(tool_use_id).copied();
+                let (by, cause) = asked.unwrap_or((DeniedBy::Policy, None));
                 self.denials.push(Denial {
+                    by,
+                    cause,
                     tool_use_id: tool_use_id.clone(),
                     tool,
                     input,

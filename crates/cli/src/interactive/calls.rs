@@ -136,30 +136,59 @@ fn title(name: &str, style: Style, rest: &str) -> Line {
     }
 }
 
-/// A call as it is to be judged: all of it, and nothing hidden.
+/// What is shown at once of each end of a long value that is to be judged.
+const END_LINES: usize = 40;
+const END_BYTES: usize = 4 * 1024;
+
+/// A call as it is to be judged: nothing hidden, and all of it, unless it is very long. Then it is
+/// said how much is left out in between.
 pub(crate) fn whole(tool_use: &ToolUse) -> Vec<Out> {
+    judged(tool_use, Extent::Ends)
+}
+
+/// The same, however long it is.
+pub(crate) fn all(tool_use: &ToolUse) -> Vec<Out> {
+    judged(tool_use, Extent::All)
+}
+
+/// Whether [`whole`] leaves something out.
+pub(crate) fn is_long(tool_use: &ToolUse) -> bool {
+    let argument = argument(tool_use);
+    let others = argument.others.iter().map(|(_, value)| value);
+    let mut values = std::iter::once(&argument.main).chain(others);
+    values.any(|value| left_out(&text::reveal(value)).is_some())
+}
+
+/// How much of a call is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Ends,
+    All,
+}
+
+fn judged(tool_use: &ToolUse, extent: Extent) -> Vec<Out> {
     let argument = argument(tool_use);
     let name = text::reveal(&tool_use.name).replace('\n', " ");
     let mut outs = vec![Out::Line(title(&name, Style::Plain, ""))];
     let is_command = argument.field == "command";
     if !argument.main.is_empty() {
         if !is_command && !argument.field.is_empty() {
-            field(&argument.field, &argument.main, &mut outs);
+            field(&argument.field, &argument.main, extent, &mut outs);
         } else {
-            block(&argument.main, &mut outs);
+            block(&argument.main, extent, &mut outs);
         }
     }
     for (name, value) in &argument.others {
-        field(name, value, &mut outs);
+        field(name, value, extent, &mut outs);
     }
     outs
 }
 
-fn field(name: &str, value: &str, outs: &mut Vec<Out>) {
+fn field(name: &str, value: &str, extent: Extent, outs: &mut Vec<Out>) {
     let name = text::reveal(name).replace('\n', " ");
-    if value.contains('\n') {
+    if value.contains('\n') || value.len() > END_BYTES {
         outs.push(line(Style::Dim, format!("    {name}:")));
-        block(value, outs);
+        block(value, extent, outs);
     } else {
         let value = text::reveal(value);
         outs.push(Out::Line(
@@ -168,12 +197,40 @@ fn field(name: &str, value: &str, outs: &mut Vec<Out>) {
     }
 }
 
-fn block(value: &str, outs: &mut Vec<Out>) {
-    for one in text::reveal(value).lines() {
-        outs.push(Out::Line(
-            Line::new(Style::Dim, "    │ ").and(Style::Plain, one),
-        ));
+fn block(value: &str, extent: Extent, outs: &mut Vec<Out>) {
+    let value = text::reveal(value);
+    let mut push = |text: &str| {
+        outs.extend(text.lines().map(|one| {
+            Out::Line(Line::new(Style::Dim, "    │ ").and(Style::Plain, one))
+        }));
+    };
+    match left_out(&value).filter(|_| extent == Extent::Ends) {
+        None => push(&value),
+        Some(middle) => {
+            push(value.get(..middle.start).unwrap_or_default());
+            let hidden = value.get(middle.clone()).unwrap_or_default();
+            let lines = hidden.matches('\n').count();
+            let words = format!(
+                "    ┆ … {} bytes on {} lines are not shown here: v shows all of it",
+                hidden.len(),
+                lines.saturating_add(1)
+            );
+            outs.push(line(Style::Notice, words));
+            block(value.get(middle.end..).unwrap_or_default(), extent, outs);
+        }
     }
+}
+
+/// The middle of a text that is too long to be shown at once.
+fn left_out(text: &str) -> Option<std::ops::Range<usize>> {
+    let line_end = |(at, _): (usize, &str)| at.saturating_add(1);
+    let head = text.match_indices('\n').nth(END_LINES - 1).map(line_end);
+    let head = head.unwrap_or(text.len()).min(END_BYTES);
+    let rest = text.strip_suffix('\n').unwrap_or(text);
+    let tail = rest.rmatch_indices('\n').nth(END_LINES - 1).map(line_end);
+    let tail = tail.unwrap_or(0).max(text.len().saturating_sub(END_BYTES));
+    let middle = text.floor_char_boundary(head)..text.ceil_char_boundary(tail);
+    (middle.start < middle.end).then_some(middle)
 }
 
 fn inline(fields: &[(String, String)]) -> String {
@@ -300,12 +357,12 @@ mod tests {
 
     #[test]
     fn what_is_to_be_judged_is_shown_whole() {
-        let command = (0..100).map(|n| format!("echo {n}\\n")).collect::<String>();
+        let command = (0..70).map(|n| format!("echo {n}\\n")).collect::<String>();
         let input = format!(r#"{{"command":"{command}x\u001b[2K\rls","timeout":5}}"#);
         let whole = shown(&whole(&call("bash", &input)));
         assert!(whole.starts_with("● bash\n    │ echo 0\n    │ echo 1\n"));
         assert!(
-            whole.ends_with("\n    │ echo 99\n    │ x\\u{1b}[2K\\rls\n    timeout: 5"),
+            whole.ends_with("\n    │ echo 69\n    │ x\\u{1b}[2K\\rls\n    timeout: 5"),
             "{whole}"
         );
         let write = call("write", r#"{"path":"a.txt","content":"x\ny\n"}"#);
@@ -313,6 +370,26 @@ mod tests {
             shown(&super::whole(&write)),
             "● write\n    path: a.txt\n    content:\n    │ x\n    │ y"
         );
+    }
+
+    #[test]
+    fn of_what_is_very_long_both_ends_are_shown_and_all_is_on_demand() {
+        let lines = (0..500).map(|n| format!("echo {n}\\n")).collect::<String>();
+        let row = "x".repeat(20_000);
+        for (command, first, last) in [
+            (format!("{lines}rm -r /"), "│ echo 0\n", "│ rm -r /"),
+            (format!("{row} ; rm -r /"), "│ xxx", "x ; rm -r /"),
+        ] {
+            let call = call("bash", &format!(r#"{{"command":"{command}"}}"#));
+            assert!(is_long(&call));
+            let (ends, all) = (shown(&whole(&call)), shown(&all(&call)));
+            assert!(ends.contains(first) && ends.ends_with(last), "{ends}");
+            assert!(ends.len() < 12_000, "{}", ends.len());
+            assert!(ends.contains(" are not shown here: v shows all of it"), "{ends}");
+            assert!(all.ends_with(last) && !all.contains("not shown"));
+            assert!(all.len() > command.replace("\\n", "\n").len());
+        }
+        assert!(!is_long(&call("bash", r#"{"command":"ls"}"#)));
     }
 
     #[test]

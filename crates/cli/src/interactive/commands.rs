@@ -27,16 +27,22 @@ pub(crate) enum Command {
     Cost,
     /// Goes back to a turn, or lists them.
     Rewind(String),
+    /// Lists what is allowed, says why a call is, or takes an answer back.
+    Permissions(String),
 }
 
 /// Each name, and what it does.
-pub(crate) const COMMANDS: [(&str, &str); 7] = [
+pub(crate) const COMMANDS: [(&str, &str); 8] = [
     ("/help", "this list"),
     ("/model", "the model's name; /model NAME changes it"),
     ("/clear", "begin a new session; the old one can be resumed"),
     (
         "/rewind",
         "the turns; /rewind N goes back to before one of them",
+    ),
+    (
+        "/permissions",
+        "what is allowed, and where that stands; explain COMMAND says why",
     ),
     ("/cost", "tokens, steps and cost so far"),
     ("/exit", "leave (Ctrl-D does too)"),
@@ -84,6 +90,7 @@ pub(crate) fn parse(line: &str) -> Typed {
         "clear" | "new" => Command::Clear,
         "cost" => Command::Cost,
         "rewind" => Command::Rewind(argument.to_owned()),
+        "permissions" => Command::Permissions(argument.to_owned()),
         _ => {
             return Typed::Unknown {
                 name: format!("/{name}"),
@@ -132,6 +139,10 @@ mod tests {
             (
                 "/rewind 3  files",
                 Typed::Command(Command::Rewind("3  files".into())),
+            ),
+            (
+                "/permissions explain ls",
+                Typed::Command(Command::Permissions("explain ls".into())),
             ),
             ("/etc/hosts what is this", Typed::Prompt),
             ("//", Typed::Prompt),

@@ -4,11 +4,12 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use tooloop::{Content, Entry, Event, Message, Question, Reply};
+use tooloop::{Content, Entry, Event, Message, Question, Reply, Rule, ToolUseId};
 
+use super::calls;
 use super::commands::{self, Typed};
 use super::keys::Action;
-use super::text::character_width;
+use super::text::{self, character_width};
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +28,10 @@ pub(crate) enum Do {
         reply: Reply,
         words: String,
     },
+    /// Save rules for the project, and answer the question with them.
+    Keep { ask: u64, rules: Vec<Rule> },
+    /// Show all of the call that is asked about.
+    ShowAll(ToolUseId),
     /// Tell the person.
     Tell(String),
     /// The screen has another size.
@@ -56,6 +61,8 @@ pub(crate) struct Controls {
 struct Asking {
     question: Question,
     since: Instant,
+    /// Whether the call was too long to be shown whole.
+    more: bool,
     /// The reason for a no that is being typed.
     reason: Option<String>,
 }
@@ -69,8 +76,8 @@ pub(crate) enum Input<'a> {
     Draft(&'a str),
     /// What is typed, while a question waits until it is sent or deleted.
     DraftBeforeAnswer(&'a str),
-    /// The choices.
-    Choices { always: bool },
+    /// The choices: whether there are rules to add, and whether more can be shown.
+    Choices { always: bool, more: bool },
     /// The reason for a no.
     Reason(&'a str),
 }
@@ -103,7 +110,8 @@ impl Controls {
             Some(reason) => Input::Reason(reason),
             None if !self.draft.is_empty() => Input::DraftBeforeAnswer(&self.draft),
             None if asking.is_open(now) => Input::Choices {
-                always: asking.question.rule.is_some(),
+                always: !asking.question.rules.is_empty(),
+                more: asking.more,
             },
             None => Input::Nothing,
         }
@@ -113,6 +121,7 @@ impl Controls {
     pub(crate) fn ask(&mut self, question: Question, now: Instant) {
         if !self.knows(question.ask) {
             self.asking.push_back(Asking {
+                more: calls::is_long(&question.tool_use),
                 question,
                 since: now,
                 reason: None,
@@ -266,13 +275,19 @@ impl Controls {
         };
         let (reply, words) = match typed.to_ascii_lowercase() {
             'y' => (Reply::Allow, "✓ allowed once".into()),
+            'a' | 'p' if asking.question.rules.is_empty() => return None,
             'a' => {
-                let rule = asking.question.rule.as_ref()?;
+                let words = in_words(&asking.question.rules);
                 (
                     Reply::AllowForSession,
-                    format!("✓ allowed for this session by the rule {rule}"),
+                    format!("✓ allowed for this session by {words}"),
                 )
             }
+            'p' => {
+                let Question { ask, rules, .. } = self.asking.pop_front()?.question;
+                return Some(Do::Keep { ask, rules });
+            }
+            'v' if asking.more => return Some(Do::ShowAll(asking.question.tool_use.id.clone())),
             'n' => denied(""),
             'd' => {
                 asking.reason = Some(String::new());
@@ -310,6 +325,13 @@ impl Asking {
     fn is_open(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.since) >= GRACE
     }
+}
+
+/// The rules, as the end of a sentence.
+pub(crate) fn in_words(rules: &[Rule]) -> String {
+    let words: Vec<_> = rules.iter().map(ToString::to_string).collect();
+    let many = if words.len() == 1 { "rule" } else { "rules" };
+    format!("the {many} {}", text::reveal(&words.join(", ")))
 }
 
 fn denied(reason: &str) -> (Reply, String) {

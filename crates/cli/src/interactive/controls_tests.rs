@@ -6,6 +6,15 @@ use tooloop::{ToolInput, ToolResult, ToolUse};
 
 use super::*;
 
+const CHOICES: Input<'_> = Input::Choices {
+    always: true,
+    more: false,
+};
+const FEWER_CHOICES: Input<'_> = Input::Choices {
+    always: false,
+    more: false,
+};
+
 struct Person {
     controls: Controls,
     now: Instant,
@@ -48,7 +57,8 @@ impl Person {
                 vendor: None,
             },
             reason: "why".into(),
-            rule: rule.map(|rule| rule.parse().unwrap()),
+            cause: None,
+            rules: rule.into_iter().map(|rule| rule.parse().unwrap()).collect(),
         };
         self.controls.take(&Event::Asked(question), self.now);
     }
@@ -166,11 +176,11 @@ fn every_answer_has_its_key() {
     };
     let rule = Some("Bash(touch x)");
     let mut person = Person::new();
-    for ask in 1..=5 {
+    for ask in 1..=6 {
         person.is_asked(ask, rule);
     }
     person.waits();
-    assert_eq!(person.sees(), Input::Choices { always: true });
+    assert_eq!(person.sees(), CHOICES);
     assert_eq!(
         person.presses(Action::Type('y')),
         answer(1, Reply::Allow, "✓ allowed once")
@@ -193,9 +203,16 @@ fn every_answer_has_its_key() {
         person.presses(Action::Enter),
         answer(4, no("the user said no: use mv 语"), "✗ denied: use mv 语")
     );
+    assert_eq!(
+        person.presses(Action::Type('p')),
+        Some(Do::Keep {
+            ask: 5,
+            rules: vec!["Bash(touch x)".parse().unwrap()],
+        })
+    );
     assert_eq!(person.types("dx"), []);
     assert_eq!(person.presses(Action::Escape), None);
-    assert_eq!(person.sees(), Input::Choices { always: true });
+    assert_eq!(person.sees(), CHOICES);
     assert_eq!(person.presses(Action::Escape), Some(Do::Interrupt));
 }
 
@@ -204,10 +221,11 @@ fn without_a_rule_there_is_no_always() {
     let mut person = Person::new();
     person.is_asked(1, None);
     person.waits();
-    assert_eq!(person.sees(), Input::Choices { always: false });
+    assert_eq!(person.sees(), FEWER_CHOICES);
     assert_eq!(person.presses(Action::Type('a')), None);
+    assert_eq!(person.presses(Action::Type('p')), None);
     assert_eq!(person.presses(Action::Enter), None);
-    assert_eq!(person.sees(), Input::Choices { always: false });
+    assert_eq!(person.sees(), FEWER_CHOICES);
 }
 
 #[test]
@@ -219,7 +237,7 @@ fn who_is_typing_does_not_answer_by_chance() {
     assert_eq!(person.types("y day"), []);
     assert_eq!(person.sees(), Input::DraftBeforeAnswer("any day"));
     assert!(matches!(person.presses(Action::Enter), Some(Do::Steer(_))));
-    assert_eq!(person.sees(), Input::Choices { always: true });
+    assert_eq!(person.sees(), CHOICES);
 
     let mut person = Person::new();
     person.is_asked(1, Some("Bash(touch x)"));

@@ -34,24 +34,46 @@ pub(crate) fn rows(
             live.rows.push(Line::new(Style::Notice, words));
             typed(&mut live, "> ", draft, columns);
         }
-        Input::Choices { always } => live.rows.push(choices(always)),
+        Input::Choices { always, more } => live.rows.extend(choices(always, more, columns)),
         Input::Reason(reason) => typed(&mut live, "  why not: ", reason, columns),
     }
     live
 }
 
-fn choices(always: bool) -> Line {
-    let key = |line: Line, key: &str, words: &str| {
-        line.and(Style::Bold, key)
-            .and(Style::Plain, format!(" {words}"))
-    };
-    let mut line = key(Line::new(Style::Notice, "  allow? "), "y", "once  ");
-    if always {
-        line = key(line, "a", "always, this session  ");
+/// The choices, on as many rows as they take.
+fn choices(always: bool, more: bool, columns: usize) -> Vec<Line> {
+    const MARK: &str = "  allow? ";
+    let keys = [
+        ("y", "once", true),
+        ("a", "always, this session", always),
+        ("p", "always, this project", always),
+        ("n", "no", true),
+        ("d", "no, because …", true),
+        ("v", "view all", more),
+        ("esc", "interrupt", true),
+    ];
+    let mut rows = Vec::new();
+    let mut row = Line::new(Style::Notice, MARK);
+    let mut is_empty = true;
+    for (key, words, offered) in keys {
+        if !offered {
+            continue;
+        }
+        let gap = if is_empty { "" } else { "  " };
+        let wide = text::width(gap) + text::width(key) + 1 + text::width(words);
+        if !is_empty && row.width() + wide > columns {
+            let next = Line::new(Style::Notice, " ".repeat(MARK.len()));
+            rows.push(std::mem::replace(&mut row, next));
+        } else {
+            row = row.and(Style::Plain, gap);
+        }
+        row = row
+            .and(Style::Bold, key)
+            .and(Style::Plain, format!(" {words}"));
+        is_empty = false;
     }
-    line = key(line, "n", "no  ");
-    line = key(line, "d", "no, because …  ");
-    key(line, "esc", "interrupt")
+    rows.push(row);
+    rows
 }
 
 /// A row with the end of what is typed, and the cursor behind it.
@@ -282,7 +304,8 @@ mod tests {
             ask: 1,
             tool_use: call("{}"),
             reason: "why".into(),
-            rule: None,
+            cause: None,
+            rules: Vec::new(),
         };
         bench.take(&Event::Asked(question));
         assert!(bench.row(80).contains("waiting for your answer"));
@@ -291,6 +314,17 @@ mod tests {
         assert_eq!(
             bench.rows(80).rows[1].plain(),
             "  allow? y once  n no  d no, because …  esc interrupt"
+        );
+        let wrapped = choices(true, true, 40);
+        let wrapped: Vec<_> = wrapped.iter().map(Line::plain).collect();
+        assert_eq!(
+            wrapped,
+            [
+                "  allow? y once  a always, this session",
+                "         p always, this project  n no",
+                "         d no, because …  v view all",
+                "         esc interrupt",
+            ]
         );
         bench.types("dno tests");
         let live = bench.rows(80);

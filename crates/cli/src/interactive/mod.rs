@@ -5,7 +5,6 @@
 //! [`controls`], [`live`], [`screen`]); this file and [`turn`] bring them together with session,
 //! terminal and signals. It must not know how a session works inside.
 
-mod approver;
 mod calls;
 mod commands;
 mod controls;
@@ -13,6 +12,7 @@ mod editor;
 mod keys;
 mod live;
 mod paint;
+mod permissions;
 mod reader;
 mod recap;
 mod rewind;
@@ -33,9 +33,8 @@ use std::time::{Duration, Instant};
 
 use tooloop::exec::Processes;
 use tooloop::provider::Provider;
-use tooloop::{Agent, Approval, Session};
+use tooloop::{Agent, Approval, Policy, Session};
 
-use self::approver::Questions;
 use self::commands::{COMMANDS, Command, KEYS, Typed};
 use self::editor::{Editor, Line};
 use self::paint::{Out, Style, gap, line};
@@ -43,6 +42,9 @@ use self::terminal::{Faults, Terminal};
 use self::turn::{Ended, Turn};
 use self::words::Spent;
 use crate::exit::{Failure, Status};
+use crate::permissions::RuleSources;
+use crate::project_rules::ProjectRules;
+use crate::questions::Questions;
 use crate::sessions;
 use crate::setup::{self, Caps, Setup};
 use crate::signals::Signals;
@@ -84,7 +86,10 @@ pub(crate) async fn run(
         caps: setup.caps,
         model: setup.model,
         other_model: false,
+        begun: session.policy(),
         session: Some(session),
+        saved_rules: setup.saved_rules,
+        rule_sources: setup.rule_sources,
         processes: setup.processes,
         spent: Spent::default(),
         editor,
@@ -138,6 +143,10 @@ struct Front {
     other_model: bool,
     /// `None` only while it is being replaced.
     session: Option<Session>,
+    /// The policy that it began with.
+    begun: Policy,
+    saved_rules: ProjectRules,
+    rule_sources: RuleSources,
     processes: Processes,
     spent: Spent,
     editor: Editor,
@@ -338,6 +347,7 @@ impl Front {
             terminal: &self.terminal,
             signals: &mut self.signals,
             questions: &self.questions,
+            saved_rules: &self.saved_rules,
             faults: &self.faults,
             color: self.color,
         };
@@ -384,6 +394,13 @@ impl Front {
                 self.say(Style::Plain, &words).await?;
             }
             Command::Clear => self.clear().await?,
+            Command::Permissions(words) => {
+                let columns = usize::from(Terminal::size().0);
+                let (begun, sources) = (&self.begun, &self.rule_sources);
+                let session = self.session()?;
+                let outs = permissions::permissions(&words, session, begun, sources, columns);
+                self.print(&outs).await?;
+            }
             Command::Rewind(wanted) => {
                 let initial = self.rewind(&wanted).await?;
                 return Ok(Next::Prompt { initial });
@@ -410,7 +427,9 @@ impl Front {
             still_running = old.background();
             old.close().await?;
         }
-        self.session = Some(self.agent.session()?);
+        let session = self.agent.session()?;
+        self.begun = session.policy();
+        self.session = Some(session);
         if self.other_model {
             self.apply_model().await?;
         }

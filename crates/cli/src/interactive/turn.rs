@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
-use tooloop::{Content, Entry, Event, Message, Session, SessionError, TurnReport};
+use tooloop::{Content, Entry, Event, Message, Reply, Rule, Session, SessionError, TurnReport};
 
-use super::approver::Questions;
-use super::controls::{Controls, Do};
+use super::controls::{self, Controls, Do};
 use super::keys;
 use super::live::{self, SPIN};
 use super::paint::{Out, Style};
@@ -18,6 +17,8 @@ use super::screen::Screen;
 use super::terminal::{Faults, NO_PASTE, PASTE, Terminal};
 use super::view::View;
 use crate::exit::Status;
+use crate::project_rules::ProjectRules;
+use crate::questions::Questions;
 use crate::signals::Signals;
 
 /// The least time between two frames.
@@ -31,6 +32,7 @@ pub(crate) struct Turn<'a> {
     pub(crate) terminal: &'a Terminal,
     pub(crate) signals: &'a mut Signals,
     pub(crate) questions: &'a Questions,
+    pub(crate) saved_rules: &'a ProjectRules,
     pub(crate) faults: &'a Faults,
     pub(crate) color: bool,
 }
@@ -58,6 +60,7 @@ impl Turn<'_> {
             terminal,
             signals,
             questions,
+            saved_rules,
             faults,
             color,
         } = self;
@@ -107,7 +110,7 @@ impl Turn<'_> {
                     };
                     let Some(action) = keys::action(key) else { continue };
                     let Some(todo) = shown.controls.act(action, Instant::now()) else { continue };
-                    leave = shown.perform(todo, session, questions).await;
+                    leave = shown.perform(todo, session, questions, saved_rules).await;
                 }
                 written = join(&mut writing) => {
                     if written.is_err() {
@@ -252,6 +255,7 @@ impl Shown {
         todo: Do,
         session: &Session,
         questions: &Questions,
+        saved_rules: &ProjectRules,
     ) -> Option<Status> {
         // A session that is closed has ended the turn, and the turn's report says so.
         match todo {
@@ -263,6 +267,12 @@ impl Shown {
                 questions.answer(ask, reply);
                 self.pending.extend(self.view.remark(Style::Dim, &words));
             }
+            Do::Keep { ask, rules } => {
+                let (style, words) = keep(saved_rules.clone(), rules).await;
+                questions.answer(ask, Reply::AllowForSession);
+                self.pending.extend(self.view.remark(style, &words));
+            }
+            Do::ShowAll(id) => self.pending.extend(self.view.all_of(&id)),
             Do::Tell(words) => {
                 let lines = self.view.remark(Style::Notice, &words);
                 self.pending.extend(lines);
@@ -298,6 +308,24 @@ impl Shown {
         self.pending.clear();
         std::mem::take(&mut self.prefix) + &frame
     }
+}
+
+/// Saves rules for the project, and tells how that went.
+async fn keep(saved: ProjectRules, rules: Vec<Rule>) -> (Style, String) {
+    let words = controls::in_words(&rules);
+    let file = saved.file().map_or_else(String::new, |file| file.display().to_string());
+    // It waits for the disk, and for others who save.
+    let added = tokio::task::spawn_blocking(move || saved.add(&rules)).await;
+    let problem = match added {
+        Ok(Ok(())) => {
+            let words = format!("✓ allowed in this project by {words}, saved in {file}");
+            return (Style::Dim, words);
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    };
+    let words = format!("✓ allowed for this session by {words}; not saved: {problem}");
+    (Style::Notice, words)
 }
 
 /// Waits for a write that is under way; for ever if there is none.

@@ -260,6 +260,12 @@ impl View {
         outs
     }
 
+    /// All of a call, however long.
+    pub(crate) fn all_of(&mut self, id: &ToolUseId) -> Vec<Out> {
+        let call = self.calls.get(id);
+        call.map_or_else(Vec::new, |call| calls::all(&call.tool_use))
+    }
+
     fn turn_to(&mut self, doing: Doing, now: Instant) {
         if self.doing != doing {
             self.doing = doing;
@@ -521,14 +527,23 @@ impl View {
         self.know(&question.tool_use);
         self.part(outs);
         outs.extend(calls::whole(&question.tool_use));
-        let reason = text::one_line(&text::clean(&question.reason));
+        let reason = text::one_line(&text::reveal(&question.reason));
         outs.push(line(Style::Notice, format!("  asks: {reason}")));
-        if let Some(rule) = &question.rule {
-            let rule = text::reveal(&rule.to_string()).replace('\n', "\\n");
-            outs.push(line(
-                Style::Dim,
-                format!("  always would add the rule {rule}"),
-            ));
+        let rules = question.rules.iter();
+        let rules: Vec<_> = rules
+            .map(|rule| text::reveal(&rule.to_string()).replace('\n', "\\n"))
+            .collect();
+        match rules.as_slice() {
+            [] => {}
+            [rule] => {
+                let words = format!("  always would add the rule {rule}");
+                outs.push(line(Style::Dim, words));
+            }
+            rules => {
+                outs.push(line(Style::Dim, "  always would add these rules:"));
+                let each = rules.iter();
+                outs.extend(each.map(|rule| line(Style::Dim, format!("    {rule}"))));
+            }
         }
         let id = question.tool_use.id.clone();
         if let Some(call) = self.calls.get_mut(&id) {

@@ -302,7 +302,8 @@ fn a_question_stands_over_its_answer_and_its_result() {
         ask: 1,
         tool_use: call.clone(),
         reason: "`touch x` is not\ncovered".into(),
-        rule: Some("Bash(touch x)".parse().unwrap()),
+        cause: None,
+        rules: vec!["Bash(touch x)".parse().unwrap()],
     }));
     let remark = bench.view.remark(Style::Dim, "✓ allowed once");
     bench.outs.extend(remark);
@@ -335,7 +336,8 @@ fn nothing_of_what_others_say_acts_on_the_terminal() {
             ask: 1,
             tool_use: call,
             reason: evil.into(),
-            rule: None,
+            cause: None,
+            rules: Vec::new(),
         }))
         .take(Event::Warning(evil.into()));
     bench.outs.extend(prompt(evil));

@@ -11,7 +11,7 @@ const MOST_BYTES: u64 = 1 << 20;
 
 /// Whether a file has to be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Demand {
+pub(crate) enum Demand {
     /// It may be missing, and only a regular file counts: a pipe in a folder would block the start.
     Optional,
     /// A person has named it; a pipe will do.
@@ -22,7 +22,7 @@ pub(super) enum Demand {
 pub(super) type Read<'r> = &'r dyn Fn(&Path, Demand) -> io::Result<Vec<u8>>;
 
 /// Reads a file from the disk.
-pub(super) fn read(path: &Path, demand: Demand) -> io::Result<Vec<u8>> {
+pub(crate) fn read(path: &Path, demand: Demand) -> io::Result<Vec<u8>> {
     let flags = match demand {
         Demand::Optional => OFlags::NONBLOCK | OFlags::NOCTTY,
         Demand::Explicit => OFlags::NOCTTY,
@@ -58,7 +58,7 @@ fn missing_link(path: &Path, error: io::Error) -> io::Error {
 }
 
 /// Says why a file cannot be read.
-pub(super) fn reason(error: &io::Error) -> String {
+pub(crate) fn reason(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => "there is no such file".to_owned(),
         ErrorKind::PermissionDenied => "permission denied".to_owned(),
@@ -68,7 +68,7 @@ pub(super) fn reason(error: &io::Error) -> String {
 }
 
 /// Line and column of an offset, both from 1, the column in characters.
-pub(super) fn position(text: &str, offset: usize) -> (usize, usize) {
+pub(crate) fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |end| end + 1);
     let line = before.matches('\n').count() + 1;

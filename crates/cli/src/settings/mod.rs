@@ -22,7 +22,7 @@
 
 mod choice;
 mod error;
-mod file;
+pub(crate) mod file;
 mod foreign;
 mod hook;
 mod key;
@@ -218,7 +218,7 @@ fn json_user_file(environment: &[(OsString, OsString)]) -> Option<PathBuf> {
 }
 
 /// `$XDG_CONFIG_HOME/tooloop/config.toml`, or below `~/.config`. Relative values do not count.
-fn user_file(environment: &[(OsString, OsString)]) -> Option<PathBuf> {
+pub(crate) fn user_file(environment: &[(OsString, OsString)]) -> Option<PathBuf> {
     let folder = absolute_variable(environment, "XDG_CONFIG_HOME").map_or_else(
         || absolute_variable(environment, "HOME").map(|home| home.join(".config")),
         |folder| Some(folder.to_owned()),

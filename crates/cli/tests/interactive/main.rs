@@ -7,6 +7,7 @@
     reason = "a test may fail anywhere"
 )]
 
+mod asking;
 #[path = "../it/collector.rs"]
 #[expect(dead_code, reason = "the tests of headless runs look closer")]
 mod collector;

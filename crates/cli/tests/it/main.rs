@@ -11,6 +11,7 @@
     reason = "a test may fail anywhere"
 )]
 
+mod asking;
 mod bash;
 mod collector;
 mod exits;
@@ -19,6 +20,7 @@ mod full_disk;
 mod headless;
 mod history;
 mod jobs;
+mod permissions;
 mod replay;
 mod retries;
 mod rewind;

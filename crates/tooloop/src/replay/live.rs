@@ -141,6 +141,7 @@ impl Live {
         let rules = self.gate.rules(tool_use);
         let question = Question {
             ask: self.asked,
+            cause: self.gate.cause(tool_use),
             rules: rules.clone(),
             tool_use: tool_use.clone(),
             reason,

@@ -1,11 +1,17 @@
 //! Who is asked about calls that no rule decides.
 
+mod answer;
+mod tool;
+
+pub use answer::{Destination, PermissionAnswer, PermissionChange, PermissionUpdate};
+pub use tool::ToolApprover;
+
 use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use tooloop_model::{JsonObject, ToolUse};
-use tooloop_policy::Rule;
+use tooloop_policy::{AskCause, Rule};
 
 /// A call that somebody must decide about.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,6 +22,8 @@ pub struct Question {
     pub tool_use: ToolUse,
     /// Why it is asked.
     pub reason: String,
+    /// What kind of reason that is; `None` if it is not the policy that asks.
+    pub cause: Option<AskCause>,
     /// The exact rules that [`Reply::AllowForSession`] adds; empty if there are none that would
     /// cover just this. Who answers may keep them for later sessions: the library keeps nothing.
     pub rules: Vec<Rule>,

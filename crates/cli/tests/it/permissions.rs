@@ -1,0 +1,194 @@
+//! What is allowed: shell lines through the real binary, and what it says about them.
+
+use serde_json::Value;
+use tooloop_testkit::{Finished, ModelServer, Scratch};
+
+use crate::support::{Api, asking, bare, both, end, finish};
+
+/// C33: lines that go beyond what their beginning is allowed to; M is the marker.
+const BEYOND: [&str; 13] = [
+    "git log; touch M",
+    "git log && touch M",
+    "git log\ntouch M",
+    "git log | tee M",
+    "git log & touch M",
+    "git log `touch M`",
+    "ls $(touch M)",
+    "ls <(touch M)",
+    "git log > M",
+    "echo x >> M",
+    "echo x >| M",
+    "{ ls; touch M; }",
+    "if ls; then touch M; fi",
+];
+
+/// C33: lines that are covered.
+const COVERED: [&str; 5] = [
+    "git log -n 1",
+    "ls -l && echo done",
+    "echo \"a; b && c > d\"",
+    "ls 2>/dev/null",
+    "git log 2>&1",
+];
+
+/// C34: `git push` in other words.
+const PUSHES: [&str; 15] = [
+    "git push",
+    "A=1 git push",
+    "env git push",
+    "command git push",
+    "timeout 5 git push",
+    "nice -n 5 git push",
+    "sh -c 'git push'",
+    "bash -lc \"git push\"",
+    "eval git push",
+    "git -C . push",
+    "git --no-pager push",
+    "g\\it push",
+    "\"git\" push",
+    "find . -maxdepth 0 -exec git push \\;",
+    "echo push | xargs git",
+];
+
+fn calls<'l>(lines: &'l [String], ids: &'l [String]) -> Vec<(&'l str, &'l str)> {
+    let ids = ids.iter().map(String::as_str);
+    ids.zip(lines.iter().map(String::as_str)).collect()
+}
+
+fn ids(lines: &[String]) -> Vec<String> {
+    (0..lines.len()).map(|number| format!("c_{number}")).collect()
+}
+
+both! {
+    /// C33
+    fn an_allowed_beginning_is_no_blank_cheque(api) {
+        let scratch = Scratch::new();
+        let marker = scratch.marker().display().to_string();
+        let lines: Vec<String> = BEYOND.iter().map(|line| line.replace('M', &marker))
+            .chain(COVERED.iter().map(ToString::to_string))
+            .collect();
+        let ids = ids(&lines);
+        let server = ModelServer::start([api.bashes(&calls(&lines, &ids)), api.say("ok")]);
+        let run = asking(&scratch, &server, api)
+            .env("TOOLOOP_SANDBOX", "off")
+            .args(["--output-format", "stream-json"])
+            .args(["--allowedTools", "Bash(git log *), Bash(ls *), Bash(echo *)", "go"]);
+        let done = finish(&run.start());
+        assert_eq!(done.answer(), "ok");
+        assert!(!scratch.marker().exists());
+        for (number, (line, id)) in lines.iter().zip(&ids).enumerate() {
+            let (words, _) = done.tool_result(id);
+            let refused = words.starts_with("permission denied");
+            assert_eq!(refused, number < BEYOND.len(), "{line:?}: {words}");
+            // The part that is not covered is named.
+            assert!(!refused || words.contains(&marker), "{line:?}: {words}");
+        }
+        server.assert_clean();
+    }
+
+    /// C34
+    fn a_denied_program_is_denied_in_other_words(api) {
+        let scratch = Scratch::new();
+        let log = scratch.marker();
+        let stub = format!("#!/bin/sh\necho \"$@\" >> {}\n", log.display());
+        let git = scratch.write("bin/git", stub);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&git, mode).unwrap();
+        let path = std::env::var("PATH").unwrap();
+        let path = format!("{}:{path}", git.parent().unwrap().display());
+        let lines: Vec<String> = PUSHES.iter().map(ToString::to_string)
+            .chain(["git status".into()])
+            .collect();
+        let ids = ids(&lines);
+        let server = ModelServer::start([api.bashes(&calls(&lines, &ids)), api.say("ok")]);
+        let run = asking(&scratch, &server, api)
+            .env("TOOLOOP_SANDBOX", "off")
+            .env("PATH", path)
+            .args(["--output-format", "stream-json", "--allowedTools", "Bash"])
+            .args(["--disallowedTools", "Bash(git push *)", "go"]);
+        let done = finish(&run.start());
+        assert_eq!(done.answer(), "ok");
+        for (line, id) in lines.iter().zip(&ids).take(PUSHES.len()) {
+            let (words, _) = done.tool_result(id);
+            assert!(words.starts_with("permission denied"), "{line:?}: {words}");
+        }
+        assert_eq!(scratch.read(&log), "status\n");
+        server.assert_clean();
+    }
+}
+
+const RULES: &str = "\
+# mine
+allowed_tools = [
+  \"Bash(git log *)\",
+  \"Edit(src/**)\",
+]
+disallowed_tools = [\"Bash(git push *)\"]
+ask_tools = [\"Bash(make *)\"]
+";
+
+fn permissions(scratch: &Scratch, arguments: &[&str]) -> Finished {
+    scratch.write(scratch.config().join("tooloop/config.toml"), RULES);
+    let run = bare(scratch)
+        .env("TOOLOOP_SANDBOX", "off")
+        .arg("permissions")
+        .args(arguments.to_vec());
+    end(&run.start())
+}
+
+#[test]
+fn the_exit_status_tells_the_decision() {
+    let scratch = Scratch::new();
+    for (arguments, status, words) in [
+        (&["git log -n 1 | head"][..], 0, "decision: allow"),
+        (&["git log; touch M"][..], 3, "decision: ask: `touch M` is not covered"),
+        (&["make all"][..], 3, "decision: ask: the rule Bash(make *) asks"),
+        (&["env A=1 sh -c 'git push'"][..], 4, "decision: deny: "),
+        (&["if ["][..], 3, "decision: ask: "),
+        (&["--tool", "edit", "src/main.rs"][..], 0, "decision: allow"),
+        (&["--tool", "Edit", "other.rs"][..], 3, "decision: ask: writing "),
+        (&["--tool", "read", "/etc/hosts"][..], 3, "outside of the workspace"),
+        (&["--tool", "read", r#"{"path":"a"}"#][..], 0, "decision: allow"),
+        (&["--tool", "web_fetch", "docs.rs"][..], 3, "docs.rs"),
+        (&["--tool", "nothing", "{}"][..], 2, ""),
+        (&["--tool", "todo", "x"][..], 2, ""),
+    ] {
+        let all: Vec<_> = ["explain"].iter().chain(arguments).copied().collect();
+        let finished = permissions(&scratch, &all);
+        finished.assert_code(status);
+        assert!(finished.stdout.text().contains(words), "{finished}");
+    }
+}
+
+#[test]
+fn an_explanation_names_the_rule_and_its_place() {
+    let scratch = Scratch::new();
+    let finished = permissions(&scratch, &["explain", "--json", "git log; env git push"]);
+    finished.assert_code(4);
+    let told: Value = serde_json::from_str(&finished.stdout.text()).unwrap();
+    assert_eq!(told["decision"], "deny");
+    assert!(told["reason"].as_str().unwrap().contains("git push"), "{told}");
+}
+
+#[test]
+fn the_list_has_all_rules_the_strongest_first() {
+    let scratch = Scratch::new();
+    let saved = format!("[{:?}]\nallowed_tools = [\"Bash(touch a)\"]\n", scratch.workspace());
+    scratch.write(scratch.config().join("tooloop/projects.toml"), saved);
+    let finished = permissions(&scratch, &["list", "--json"]);
+    finished.assert_code(0);
+    let told: Value = serde_json::from_str(&finished.stdout.text()).unwrap();
+    let rules: Vec<_> = told["rules"].as_array().unwrap().iter()
+        .map(|rule| format!("{} {}", rule["list"].as_str().unwrap(), rule["rule"].as_str().unwrap()))
+        .collect();
+    let first = ["deny Bash(git push *)", "ask Bash(make *)", "allow Bash(git log *)"];
+    assert_eq!(rules[..3], first, "{told}");
+    let place = told["rules"].as_array().unwrap().iter()
+        .find(|rule| rule["rule"] == "Bash(touch a)")
+        .map(|rule| rule["places"][0]["place"].as_str().unwrap().to_owned())
+        .unwrap();
+    assert!(place.ends_with("tooloop/projects.toml:2:18"), "{place}");
+    let finished = permissions(&scratch, &["list"]);
+    let text = finished.stdout.text();
+    assert!(text.starts_with("mode: default\n") && text.contains("  Bash(make *)\n"), "{text}");
+}

@@ -203,7 +203,7 @@ impl Kernel {
                     self.record(entry, Sync::Soon, out);
                 }
                 match refused {
-                    Some(Verdict::Deny { reason }) => self.deny(&id, reason, out),
+                    Some(Verdict::Deny { reason }) => self.deny(&id, reason, false, out),
                     Some(Verdict::Invalid { message }) => {
                         let outcome = message.clone();
                         self.finish(ToolResult::error(id, message), outcome, out);

@@ -104,7 +104,7 @@ impl Approver for ToolApprover {
                 reason: format!(
                     "{}, and {}, which is asked about that, gave no answer: {problem}",
                     question.reason,
-                    asked.tool.name()
+                    asked.tool.definition().name
                 ),
             })
         };

@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 use tooloop_kernel::{Advice, AdvisedVerdict, Delivery, During, Input, StopJudgement, TurnEnd};
 use tooloop_model::{Content, JsonObject, ToolInput, ToolUse};
 use tooloop_policy::AskCause;
-use tooloop_session::StoreError;
 use tooloop_tool::ToolOutput;
 use tracing::Span;
 

@@ -56,6 +56,7 @@ pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
     let output = Output::stdout().map_err(internal("cannot write to standard output"))?;
     let session_id = print.session.id().to_string();
     let mut records = Records::new(Some(session_id), print.partial);
+    let may_bypass = print.permission_mode == Mode::BypassPermissions.name();
     if print.format == OutputFormat::StreamJson {
         let init = records.init(&Init {
             workspace: print.session.workspace().display().to_string(),
@@ -79,7 +80,7 @@ pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
         hook_events: print.hook_events,
         stopped: None,
         model: &print.model,
-        may_bypass: print.permission_mode == Mode::BypassPermissions.name(),
+        may_bypass,
         host: print.host,
         strict: print.strict,
         limits: print.limits,

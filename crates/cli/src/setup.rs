@@ -23,9 +23,7 @@ use crate::permissions::RuleSources;
 use crate::project_rules::ProjectRules;
 use crate::replay;
 use crate::sessions;
-use crate::settings::{
-    self, Approvals, Fault, Files, Loaded, Problem, Settings, Sources, Trust,
-};
+use crate::settings::{self, Approvals, Fault, Files, Loaded, Problem, Settings, Sources, Trust};
 use crate::telemetry::{self, Telemetry};
 use crate::toolset::{self, Materials, ToolSet};
 use crate::trust::{self, Known, Said};
@@ -301,10 +299,7 @@ pub(crate) fn assemble(
         match self::workspace(Some(folder)) {
             Ok(folder) if folders.contains(&folder) => {}
             Ok(folder) => folders.push(folder),
-            Err(failure) => warnings.push(format!(
-                "`additional_directories`: {}",
-                failure.message
-            )),
+            Err(failure) => warnings.push(format!("`additional_directories`: {}", failure.message)),
         }
     }
     let agent = agent(

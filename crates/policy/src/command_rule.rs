@@ -166,9 +166,9 @@ impl<'a> Line<'a> {
         }
         let patterns: Vec<_> = specifiers().filter_map(allow_pattern).collect();
         let mut reaches: Vec<Option<usize>> = Vec::new();
-        for command in self.analysis.commands() {
+        for (index, command) in self.analysis.commands().iter().enumerate() {
             let reach = own_reach(command, &patterns).max(inherited_reach(command, &reaches));
-            if reach.is_none() && !self.needs_no_rule(command) {
+            if reach.is_none() && !self.needs_no_rule(index, command) {
                 return Some(format!(
                     "`{}` is not covered by an allow rule",
                     shown(&command.text)
@@ -191,18 +191,15 @@ impl<'a> Line<'a> {
             })
     }
 
-    pub(crate) fn needs_no_rule(&self, command: &Command) -> bool {
+    pub(crate) fn needs_no_rule(&self, index: usize, command: &Command) -> bool {
         let sets_nothing = sets_nothing(command);
         let only_runs_others = match command.nature {
             Nature::Transparent | Nature::Launcher => sets_nothing,
             Nature::Plain | Nature::Carrier | Nature::Opaque(_) => false,
         };
         // What a function runs is among the commands of the line.
-        let is_function = command.nature == Nature::Plain
-            && sets_nothing
-            && command
-                .program()
-                .is_some_and(|program| self.analysis.defines(program));
+        let is_function =
+            command.nature == Nature::Plain && sets_nothing && self.analysis.calls_function(index);
         only_runs_others || is_function || self.analysis.command_is_read_only(command)
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn explained(call: &Call<'_>, decision: Decision) -> Explanation {
         };
         parts.push(alone(call, kind, text, Some(touch)));
     }
-    if parts.is_empty() {
+    if call.access.touches.is_empty() {
         parts.push(alone(call, PartKind::Call, call.tool.to_owned(), None));
     }
     let analyses = || call.lines.iter().map(|line| &line.analysis);
@@ -160,7 +160,7 @@ fn line_parts(call: &Call<'_>, line: &Line<'_>) -> Vec<ExplainedPart> {
         wrappers.reverse();
         let rule = met(call, |rule| call.hit_part(rule, line, part));
         let covering = covering(call, line, part);
-        let needs_no_rule = line.needs_no_rule(command);
+        let needs_no_rule = line.needs_no_rule(index, command);
         let mut explained = ExplainedPart {
             kind: PartKind::Command,
             text: command.text.clone(),

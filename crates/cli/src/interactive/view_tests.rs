@@ -240,6 +240,7 @@ fn a_call_that_never_ran_is_shown_with_its_answer() {
             tool_use_id: "2".into(),
             permission: Permission::Denied {
                 reason: "a rule".into(),
+                stops: false,
             },
         })
         .record(Entry::CallFinished(ToolResult::error(

@@ -59,7 +59,7 @@ pub(crate) fn tell(entry: &Entry) -> String {
             )
         }
         Entry::Permission {
-            permission: Permission::Denied { reason },
+            permission: Permission::Denied { reason, .. },
             ..
         } => format!("  (denied: {reason})\n"),
         Entry::CallRewritten { input, .. } => format!("  (run with {})\n", input.get()),

@@ -76,8 +76,7 @@ impl Loader<'_> {
             if items.is_empty() {
                 let raw = layer.text.get(value.span()).unwrap_or_default();
                 if !self.widens(layer, at, key.name, raw, raw) {
-                    let own = self.own_way(key);
-                    return self.left_out(&layer.place(at), key.name, None, &own);
+                    return self.left_out(&layer.place(at), key.name, None);
                 }
             } else {
                 kept.retain(|item| {
@@ -119,13 +118,12 @@ impl Loader<'_> {
                 kept.iter().all(|kept| kept.span().start != start)
             })
         };
-        let own = self.own_way(key);
         if kept.is_empty() {
-            return self.left_out(&layer.place(at), key.name, None, &own);
+            return self.left_out(&layer.place(at), key.name, None);
         }
         let which: Vec<_> = missing().map(|item| shortened(text(item))).collect();
         let at = missing().next().map_or(at, |item| item.span().start);
-        self.left_out(&layer.place(at), key.name, Some(&which.join(", ")), &own);
+        self.left_out(&layer.place(at), key.name, Some(&which.join(", ")));
     }
 
     fn wrong(&mut self, layer: Layer<'_>, key: &'static str, wrong: Vec<Wrong>) {
@@ -165,7 +163,7 @@ impl Loader<'_> {
             return self.hook(layer.source, rule);
         }
         let which = shortened(&shown);
-        self.left_out(&layer.place(at), key::HOOKS, Some(&which), "");
+        self.left_out(&layer.place(at), key::HOOKS, Some(&which));
     }
 }
 

@@ -137,7 +137,7 @@ impl Loader<'_> {
             let rules: Vec<_> = missing.iter().map(|(_, rule)| shortened(rule)).collect();
             let which = (is_any || rules.len() < 4).then(|| rules.join(", "));
             let which = which.unwrap_or_else(|| format!("{} rules", rules.len()));
-            self.left_out(&place, ALLOW, Some(&which), "");
+            self.left_out(&place, ALLOW, Some(&which));
         }
     }
 
@@ -173,7 +173,7 @@ impl Loader<'_> {
         let applies = !layer.source.is_folder() || self.widens(layer, at, name, value, value);
         if !applies {
             let which = shortened(value);
-            self.left_out(&layer.place(at), name, Some(&which), "");
+            self.left_out(&layer.place(at), name, Some(&which));
         }
         applies
     }

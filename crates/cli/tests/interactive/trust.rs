@@ -52,8 +52,11 @@ fn yes_is_remembered_until_something_changes() {
     let server = ModelServer::start(replies());
     works(&scratch, &server);
 
-    scratch.write(OWN, "allowed_tools = [\"Bash(touch one)\", \"Bash(rm *)\"]\n");
-    let server = ModelServer::start([]);
+    scratch.write(
+        OWN,
+        "allowed_tools = [\"Bash(touch one)\", \"Bash(rm *)\"]\n",
+    );
+    let server = ModelServer::start(Vec::<tooloop_testkit::Reply>::new());
     let mut person = Pty::start(&scratch, &server, &[]);
     person.shows("This is new in its settings files, or has changed since");
     person.shows("Bash(rm *)  (.tooloop/config.toml:1)");
@@ -68,18 +71,18 @@ fn yes_is_remembered_until_something_changes() {
 #[test]
 fn no_works_without_it_and_is_not_asked_again() {
     let scratch = folder("touch one");
-    let server = ModelServer::start([]);
+    let server = ModelServer::start(Vec::<tooloop_testkit::Reply>::new());
     let mut person = Pty::start(&scratch, &server, &[]);
     person.shows(QUESTION);
     person.keys("n");
     person.keys(ENTER);
-    person.shows("`allowed_tools` is not applied");
+    person.shows("`allowed_tools` is not");
     person.shows("> ");
     person.keys(CONTROL_D);
     assert_eq!(person.ends(), 0);
 
     let mut person = Pty::start(&scratch, &server, &[]);
-    person.shows("`allowed_tools` is not applied");
+    person.shows("`allowed_tools` is not");
     person.shows("> ");
     assert!(!person.text().contains(QUESTION));
     person.keys(CONTROL_D);
@@ -89,7 +92,7 @@ fn no_works_without_it_and_is_not_asked_again() {
 #[test]
 fn the_end_of_the_input_is_no_yes() {
     let scratch = folder("touch one");
-    let server = ModelServer::start([]);
+    let server = ModelServer::start(Vec::<tooloop_testkit::Reply>::new());
     let mut person = Pty::start(&scratch, &server, &[]);
     person.shows(QUESTION);
     person.keys(CONTROL_D);

@@ -14,6 +14,7 @@ const OUT_OF_PLACE: &[&str] = &[
 
 impl Parser<'_> {
     pub(super) fn command(&mut self) -> Parsed<()> {
+        self.parts.read.0 += 1;
         if self.at("(") || self.at_word(COMPOUND) {
             return self.deeper(Self::compound);
         }
@@ -181,12 +182,13 @@ impl Parser<'_> {
         if name.is_empty() || name.contains(['\'', '"', '\\', '$', '`', '=']) {
             return Err(Problem::Unsupported("a function with such a name"));
         }
-        self.parts.functions.insert(name.to_owned());
         self.parts.hazards.insert(Hazard::Function);
         self.lines()?;
         if self.at("(") || self.at_word(COMPOUND) {
             // Where it goes is known to nobody before it is called.
-            self.returning(|parser| parser.deeper(Self::compound))
+            self.returning(|parser| parser.deeper(Self::compound))?;
+            self.define(name);
+            Ok(())
         } else {
             Err(self.unexpected())
         }

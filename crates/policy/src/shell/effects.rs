@@ -375,8 +375,11 @@ impl Looked<'_> {
         read.operands.append(&mut read.outputs);
         let mut found = false;
         for word in read.operands {
-            let text = word.prefix();
-            let is_whole = word.literal().is_some();
+            // Brackets and question marks of an address look like patterns.
+            let is_pattern = word.unknowns().all(|unknown| unknown == Unknown::Glob);
+            let raw = word.raw.trim_matches(['"', '\'']);
+            let text = if is_pattern { raw } else { word.prefix() };
+            let is_whole = is_pattern || word.literal().is_some();
             if text.starts_with("file:") {
                 found = true;
                 continue;
@@ -747,7 +750,9 @@ fn needs_remote(remote: &super::programs::Remote, arguments: &[Word]) -> bool {
     }) else {
         return false;
     };
-    !remote.only_with_operands.contains(name) || words.len() > name.split(' ').count()
+    let is_fetched = |word: &&&str| !word.starts_with(['.', '/']);
+    let named = words.iter().filter(is_fetched).count();
+    !remote.only_with_operands.contains(name) || named > name.split(' ').count()
 }
 
 /// A word without its known beginning.

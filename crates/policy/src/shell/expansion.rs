@@ -444,6 +444,13 @@ impl Parser<'_> {
 
     /// Reads the operand of an expansion up to its closing brace.
     fn operand(&mut self, word: &mut Word, quoted: bool) -> Parsed<()> {
+        self.operands += 1;
+        let result = self.operand_inside(word, quoted);
+        self.operands -= 1;
+        result
+    }
+
+    fn operand_inside(&mut self, word: &mut Word, quoted: bool) -> Parsed<()> {
         loop {
             match self.peek() {
                 None => return Err(Problem::Unclosed("an expansion")),

@@ -103,6 +103,29 @@ impl Analysis {
         self.parts.functions.contains(name)
     }
 
+    /// Tells whether the command of this index surely calls a function of the line, and not a
+    /// program of that name.
+    #[must_use]
+    pub fn calls_function(&self, index: usize) -> bool {
+        let Some(command) = self.commands().get(index) else {
+            return false;
+        };
+        let is_undone = || {
+            self.commands().iter().any(|command| {
+                let program = command.words.first();
+                // What is only known when it runs may be that as well.
+                matches!(command.nature, Nature::Opaque(_))
+                    || program.is_some_and(|word| matches!(word.literal(), None | Some("unset")))
+            })
+        };
+        let is_defined = |program| {
+            let mut sure = self.parts.sure_functions.iter();
+            sure.any(|(name, from)| name == program && index >= *from)
+        };
+        // Behind a wrapper it would be a program, and a text may be another shell's.
+        command.origin == Origin::Line && command.program().is_some_and(is_defined) && !is_undone()
+    }
+
     /// Tells whether the line provably changes nothing.
     ///
     /// What the settings of a program make it do is not seen: `git diff` runs the filters that the

@@ -52,6 +52,12 @@ pub(super) struct Parser<'a> {
     pub(super) origin: Origin,
     /// Here-documents whose bodies come after the end of the line.
     pub(super) waiting: Vec<HereDocument>,
+    /// How many lists are open around what is read now.
+    lists: usize,
+    /// How many expansions are open around what is read now.
+    pub(super) operands: usize,
+    /// The function that the command just read defines, if that is all there is to it.
+    defined: Option<String>,
 }
 
 impl<'a> Parser<'a> {
@@ -63,6 +69,9 @@ impl<'a> Parser<'a> {
             parts,
             origin,
             waiting: Vec::new(),
+            lists: 0,
+            operands: 0,
+            defined: None,
         }
     }
 
@@ -193,6 +202,13 @@ impl<'a> Parser<'a> {
     // Lists and pipelines.
 
     pub(super) fn list(&mut self, stop: Stop) -> Parsed<()> {
+        self.lists += 1;
+        let result = self.list_inside(stop);
+        self.lists -= 1;
+        result
+    }
+
+    fn list_inside(&mut self, stop: Stop) -> Parsed<()> {
         loop {
             self.lines()?;
             if self.at_stop(stop) {
@@ -204,6 +220,14 @@ impl<'a> Parser<'a> {
             let place = self.parts.place;
             self.and_or()?;
             self.blanks();
+            let defined = self.defined.take();
+            if let Some(name) = defined.filter(|_| !self.at("&")) {
+                // Only what surely runs, and in this very shell, surely defines.
+                if self.lists == 1 && matches!(stop, Stop::End) && self.is_outermost() {
+                    let from = self.parts.commands.len();
+                    self.parts.sure_functions.push((name, from));
+                }
+            }
             if self.at_stop(stop) || self.at("\n") {
                 continue;
             }
@@ -230,9 +254,11 @@ impl<'a> Parser<'a> {
 
     pub(super) fn and_or(&mut self) -> Parsed<()> {
         self.pipeline()?;
+        let first = self.defined.take();
         loop {
             self.blanks();
             if !(self.eat("&&") || self.eat("||")) {
+                self.defined = first;
                 return Ok(());
             }
             self.lines()?;
@@ -262,12 +288,14 @@ impl<'a> Parser<'a> {
         let place = self.parts.place;
         let mut is_piped = false;
         loop {
+            self.defined = None;
             self.command()?;
             self.blanks();
             let is_last = self.at("||") || !(self.eat("|&") || self.eat("|"));
             is_piped |= !is_last;
             if is_piped {
                 self.parts.place = place;
+                self.defined = None;
             }
             if is_last {
                 return Ok(());
@@ -276,10 +304,21 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Notes that a function has just been read.
+    pub(super) fn define(&mut self, name: &str) {
+        self.parts.functions.insert(name.to_owned());
+        self.defined = Some(name.to_owned());
+    }
+
+    fn is_outermost(&self) -> bool {
+        self.depth == 0 && self.origin == Origin::Line
+    }
+
     /// Reads a command substitution after its opening bracket.
     pub(super) fn substitution(&mut self) -> Parsed<()> {
         // Bodies of here-documents that wait outside would be read inside by some shells.
         let outside = std::mem::take(&mut self.waiting);
+        let (commands, documents) = self.parts.read;
         let start = self.position;
         self.returning(|parser| parser.deeper(|parser| parser.list(Stop::Bracket)))?;
         if !self.eat(")") {
@@ -287,6 +326,13 @@ impl<'a> Parser<'a> {
         }
         if !self.waiting.is_empty() {
             return Err(Problem::Unclosed("a here-document"));
+        }
+        // Bash takes a substitution apart, writes it anew and reads that; with a here-document in it
+        // what comes after may be lost or become words of what is before.
+        if self.parts.read.1 > documents && self.parts.read.0 > commands + 1 {
+            return Err(Problem::Unsupported(
+                "a here-document beside other commands in a substitution",
+            ));
         }
         if !outside.is_empty() && self.since(start).contains('\n') {
             return Err(Problem::Unsupported("a here-document around a line end"));

@@ -323,7 +323,11 @@ pub(crate) struct Parts {
     /// Where what is read now would run.
     pub(crate) place: Option<usize>,
     pub(crate) functions: BTreeSet<String>,
+    /// Functions that are there for sure from the command of this index on.
+    pub(crate) sure_functions: Vec<(String, usize)>,
     pub(crate) hazards: BTreeSet<Hazard>,
+    /// How many commands and how many here-documents have been read.
+    pub(crate) read: (usize, usize),
     /// A variable may hold a text that the shell would run if it evaluated it.
     pub(crate) tainted: bool,
     /// The shell evaluates the value of a variable.

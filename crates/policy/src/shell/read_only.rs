@@ -61,6 +61,10 @@ pub(super) fn is_read_only(command: &Command, tainted: bool) -> bool {
         "read" => read_is_read_only(arguments),
         "set" => set_is_read_only(arguments),
         "uniq" => uniq_is_read_only(arguments),
+        "wait" => arguments.iter().all(|word| {
+            let is_number = word.unknowns().all(|unknown| unknown == Unknown::Number);
+            is_number && !word.prefix().starts_with('-')
+        }),
         _ => false,
     }
 }

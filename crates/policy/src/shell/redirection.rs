@@ -106,6 +106,10 @@ impl Parser<'_> {
     }
 
     pub(super) fn here_operator(&mut self, start: usize, strips_tabs: bool) -> Parsed<bool> {
+        // See `Parser::substitution`.
+        if self.operands > 0 {
+            return Err(Problem::Unsupported("a here-document in an expansion"));
+        }
         self.blanks();
         let raw = self.plain_word();
         let quoted = ['\'', '"'].into_iter().find_map(|quote| {
@@ -122,6 +126,7 @@ impl Parser<'_> {
             return Err(Problem::Unsupported("such an end mark of a here-document"));
         }
         self.position += raw.len();
+        self.parts.read.1 += 1;
         self.waiting.push(HereDocument {
             delimiter: delimiter.to_owned(),
             strips_tabs,

@@ -1,5 +1,6 @@
 //! A tool that is asked about calls.
 
+use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,6 +26,12 @@ use super::{
 pub struct ToolApprover {
     tool: Arc<dyn DynTool>,
     workspace: PathBuf,
+}
+
+impl fmt::Debug for ToolApprover {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "ToolApprover({})", self.tool.definition().name)
+    }
 }
 
 impl ToolApprover {

@@ -119,7 +119,7 @@ impl Teller {
                     Permission::Allowed { rule: Some(rule) } => {
                         format!("allowed: {tool}, and from now on {rule}")
                     }
-                    Permission::Denied { reason } => format!("refused: {tool}: {reason}"),
+                    Permission::Denied { reason, .. } => format!("refused: {tool}: {reason}"),
                 };
                 vec![Item::note(&words)]
             }

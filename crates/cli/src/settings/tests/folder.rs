@@ -41,7 +41,10 @@ fn what_would_widen_is_not_applied_and_said() {
         ("sandbox", "sandbox = \"off\""),
         ("shell", "shell = \"/w/sh\""),
         ("pass_environment", "pass_environment = [\"A_KEY\"]"),
-        ("additional_directories", "additional_directories = [\"../x\"]"),
+        (
+            "additional_directories",
+            "additional_directories = [\"../x\"]",
+        ),
         ("permission_mode", "permission_mode = \"acceptEdits\""),
         ("permission_mode", "permission_mode = \"default\""),
         ("spool_max_bytes", "spool_max_bytes = 2_000_000_000"),
@@ -65,14 +68,12 @@ fn what_would_widen_is_not_applied_and_said() {
         for (key, line) in lines {
             let text = format!("disallowed_tools = [\"Bash(touch *)\"]\n  {line}\n");
             let loaded = World::new().file(path, text).load().unwrap();
-            let variable = key.to_ascii_uppercase();
             assert_eq!(
                 loaded.warnings,
-                [format!(
-                    "{path}:2:3: `{key}` is not applied: this folder is not trusted; `tooloop trust` shows \
-                     and trusts it, --trust-folder does for one run, or put it into /u/config.toml or set \
-                     TOOLOOP_{variable}"
-                )]
+                [
+                    format!("{path}:2:3: `{key}` is not applied: this folder is not trusted"),
+                    TRUST_HINT.to_owned()
+                ]
             );
             let expected = Settings {
                 disallowed_tools: rules(&["Bash(touch *)"]),
@@ -198,10 +199,11 @@ fn whether_json_is_read_is_no_affair_of_a_folder() {
 
 #[test]
 fn what_is_new_or_has_changed_since_needs_trust_again() {
-    let hooks = |command: &str| {
-        format!("\n[[hooks]]\nevent = \"Stop\"\ncommand = \"{command}\"\n")
-    };
-    let text = format!("allowed_tools = [\"Read\", \"Edit\"]\nlog = \"info\"{}", hooks("one"));
+    let hooks = |command: &str| format!("\n[[hooks]]\nevent = \"Stop\"\ncommand = \"{command}\"\n");
+    let text = format!(
+        "allowed_tools = [\"Read\", \"Edit\"]\nlog = \"info\"{}",
+        hooks("one")
+    );
     let world = World::new().file(PROJECT, text).trusting();
     assert_eq!(world.load().unwrap().trust, Trust::Trusted);
     // Less, in another order and in another file is no news.
@@ -217,22 +219,28 @@ fn what_is_new_or_has_changed_since_needs_trust_again() {
     assert_eq!(loaded.trust, Trust::Untrusted);
     assert_eq!(loaded.settings.log, None);
     assert_eq!(loaded.settings.allowed_tools, rules(&["Edit"]));
-    let commands: Vec<_> = loaded.settings.hooks.iter().map(|hook| &*hook.command).collect();
+    let commands: Vec<_> = loaded
+        .settings
+        .hooks
+        .iter()
+        .map(|hook| &*hook.command)
+        .collect();
     assert_eq!(commands, ["one"]);
-    let news = "it is new, or has changed since this folder was trusted; `tooloop trust` shows and \
-                trusts it, --trust-folder does for one run";
+    let news = "is not applied: it is new, or has changed since this folder was trusted";
     assert_eq!(
         loaded.warnings,
         [
-            format!("{LOCAL}:1:1: `log` is not applied: {news}, or put it into /u/config.toml or set TOOLOOP_LOG"),
-            format!(
-                "{LOCAL}:2:26: `allowed_tools` (Bash) is not applied: {news}, or put it into /u/config.toml \
-                 or set TOOLOOP_ALLOWED_TOOLS"
-            ),
-            format!("{LOCAL}:7:1: `hooks` (Stop: two) is not applied: {news}"),
+            format!("{LOCAL}:1:1: `log` {news}"),
+            format!("{LOCAL}:2:26: `allowed_tools` (Bash) {news}"),
+            format!("{LOCAL}:7:1: `hooks` (Stop: two) {news}"),
+            TRUST_HINT.to_owned(),
         ]
     );
-    let left_out: Vec<_> = loaded.widenings.iter().filter(|one| !one.approved).collect();
+    let left_out: Vec<_> = loaded
+        .widenings
+        .iter()
+        .filter(|one| !one.approved)
+        .collect();
     assert_eq!(left_out.len(), 3);
 }
 

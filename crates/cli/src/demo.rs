@@ -288,6 +288,7 @@ fn tell(event: Event) -> String {
             }
             Entry::Retry { error, .. } => format!("({}; it is tried again)\n", error.message),
             Entry::CallStarted { .. }
+            | Entry::CallRewritten { .. }
             | Entry::Permission { .. }
             | Entry::Discarded { .. }
             | Entry::Continue(_)
@@ -297,6 +298,7 @@ fn tell(event: Event) -> String {
         },
         Event::Warning(words) | Event::Noticed(words) => format!("({words})\n"),
         Event::Delta { .. }
+        | Event::Hook(_)
         | Event::ToolStarted { .. }
         | Event::ToolProgress { .. }
         | Event::ToolEnded { .. }

@@ -273,6 +273,7 @@ async fn headless_session(
         prompts,
         format: args.output_format,
         partial: args.include_partial_messages,
+        hook_events: args.include_hook_events,
         model: setup.model,
         tools: agent.tool_names(),
         permission_mode: setup.mode.to_string(),

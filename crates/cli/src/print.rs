@@ -28,6 +28,8 @@ pub(crate) struct Print {
     pub(crate) prompts: Prompts,
     pub(crate) format: OutputFormat,
     pub(crate) partial: bool,
+    /// Whether there are records of hooks.
+    pub(crate) hook_events: bool,
     pub(crate) model: String,
     pub(crate) tools: Vec<String>,
     pub(crate) permission_mode: String,
@@ -77,6 +79,7 @@ pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
         records,
         signals: print.signals,
         format: print.format,
+        hook_events: print.hook_events,
         stopped: None,
         model: &print.model,
         may_bypass,
@@ -221,6 +224,7 @@ struct Run<'a> {
     records: Records,
     signals: Signals,
     format: OutputFormat,
+    hook_events: bool,
     /// The status that a signal, or a reader that has gone, ends the run with.
     stopped: Option<Status>,
     model: &'a str,
@@ -564,11 +568,13 @@ impl Run<'_> {
             Event::Voided { call } => vec![self.records.voided(call)],
             Event::Warning(words) => vec![self.records.warning(&words)],
             Event::Noticed(words) => vec![self.records.notice(&words)],
+            Event::Hook(note) if self.hook_events => vec![self.records.hook(&note)],
             Event::Lagged { missed } => {
                 let words = format!("the reader is too slow: {missed} events are left out");
                 vec![self.records.warning(&words)]
             }
-            Event::ToolStarted { .. }
+            Event::Hook(_)
+            | Event::ToolStarted { .. }
             | Event::ToolProgress { .. }
             | Event::ToolEnded { .. }
             | Event::Asked(_)

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tooloop::exec::{Environment, EnvironmentRules, Processes};
+use tooloop::exec::{Environment, EnvironmentRules, Processes, Shell};
+use tooloop::hooks::{CommandRunner, Hooks};
 use tooloop::journal::SessionId;
 use tooloop::provider::{
     Cassette, HttpProvider, KEY_VARIABLES, LOCAL_SERVERS, ModelOverrides, NO_MODEL_HELP, Provider,
@@ -323,6 +324,7 @@ pub(crate) fn assemble(
         ops,
     };
     let agent = toolset::equip(agent, &settings.tools, materials);
+    let agent = agent.hooks(hooks(&settings, &processes, &rules, workspace));
     let agent = folders
         .into_iter()
         .skip(1)
@@ -449,6 +451,9 @@ fn policy(settings: &Settings, workspace: &Path) -> Policy {
     policy.anchored(workspace, home.as_deref())
 }
 
+/// The variable by which hooks find the folder that they are run for.
+const PROJECT_FOLDER: &str = "TOOLOOP_PROJECT_DIR";
+
 /// What commands may see of this process's environment.
 fn environment_rules(settings: &Settings) -> EnvironmentRules {
     let mut withhold: Vec<String> = KEY_VARIABLES.iter().map(ToString::to_string).collect();
@@ -457,6 +462,29 @@ fn environment_rules(settings: &Settings) -> EnvironmentRules {
     EnvironmentRules {
         withhold,
         pass: settings.pass_environment.clone(),
+    }
+}
+
+/// The hooks of all sources, as commands that begin in the workspace.
+fn hooks(
+    settings: &Settings,
+    processes: &Processes,
+    rules: &EnvironmentRules,
+    workspace: &Path,
+) -> Hooks {
+    let mut environment = Environment::of_this_process(rules);
+    for name in [PROJECT_FOLDER, compat::PROJECT_FOLDER_VARIABLE] {
+        environment.set(name, workspace);
+    }
+    let shell = settings.shell.as_ref();
+    Hooks {
+        rules: settings.hooks.clone(),
+        runner: Arc::new(CommandRunner {
+            processes: processes.clone(),
+            environment: Arc::new(environment),
+            directory: workspace.to_owned(),
+            shell: shell.map_or_else(|| Shell::system().clone(), Shell::at),
+        }),
     }
 }
 

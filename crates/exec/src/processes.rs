@@ -97,9 +97,18 @@ impl Processes {
     pub async fn start(&self, command: Command) -> Result<Running, StartError> {
         self.inner.ensure_keeper()?;
         let number = self.inner.shared.next_command();
-        let (output, their_output) = pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from)?;
-        rustix::io::ioctl_fionbio(&output, true).map_err(io::Error::from)?;
-        let (image, directory) = self.image(&command, number, Output::Pipe(their_output))?;
+        let (output, their_output) = pipe()?;
+        let (mut image, directory) = self.image(&command, number, Output::Pipe(their_output))?;
+        if let Some(input) = &command.input {
+            image.input = Some(Script::new(input)?.to_read()?);
+        }
+        let mut errors = None;
+        if let Some(limits) = &command.errors {
+            let (ours, theirs) = pipe()?;
+            image.errors = Some(above_standard(theirs)?);
+            let name = format!("errors-{}-{number}.txt", self.inner.shared.run);
+            errors = Some((ours, Capture::new(limits.clone(), name)));
+        }
         let begin = Instant::now();
         let pid = self.launch(&command, number, image).await?;
         let name = format!("output-{}-{number}.txt", self.inner.shared.run);
@@ -112,6 +121,7 @@ impl Processes {
             output,
             directory,
             capture,
+            errors,
         };
         Running::new(parts, command)
     }
@@ -259,7 +269,9 @@ impl Processes {
             arguments,
             environment,
             directory: string(command.directory.as_os_str())?,
+            input: None,
             output,
+            errors: None,
             is_terminal,
             extra,
             oom_score: self
@@ -294,6 +306,13 @@ impl Processes {
     pub fn end_all_now(&self) {
         end_all(&self.inner.shared, Duration::ZERO);
     }
+}
+
+/// A pipe whose end to read from does not block.
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    Ok((ours, theirs))
 }
 
 fn end_all(shared: &Shared, grace: Duration) {

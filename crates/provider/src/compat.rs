@@ -18,6 +18,9 @@ pub const USER_FOLDER_VARIABLE: &str = "CLAUDE_CONFIG_DIR";
 /// The name of the file of a person in that other folder.
 pub const USER_FILE: &str = "settings.json";
 
+/// The variable by which hooks find the folder that they are run for.
+pub const PROJECT_FOLDER_VARIABLE: &str = "CLAUDE_PROJECT_DIR";
+
 /// The file of whoever looks after the machine.
 pub const MANAGED_SETTINGS: &str = "/etc/claude-code/managed-settings.json";
 

@@ -120,6 +120,9 @@ impl Record {
                 self.say_nothing();
                 self.in_turn = false;
             }
+            Entry::CallRewritten { tool_use_id, input } => {
+                self.rewritten.insert(tool_use_id.clone(), input.clone());
+            }
             Entry::Retry { .. }
             | Entry::Discarded { .. }
             | Entry::Spent { .. }
@@ -130,6 +133,7 @@ impl Record {
     fn say_nothing(&mut self) {
         self.calls.clear();
         self.started.clear();
+        self.rewritten.clear();
         self.answered.clear();
         self.allowed.clear();
         self.denied.clear();
@@ -150,6 +154,7 @@ impl World {
                 }
             },
             Entry::CallStarted { tool_use_id } => self.starts(tool_use_id),
+            Entry::CallRewritten { tool_use_id, input } => self.rewrites(tool_use_id, input),
             Entry::CallFinished(result) => self.answers(result),
             Entry::Permission {
                 tool_use_id,

@@ -217,6 +217,9 @@ pub(crate) fn entry(entry: &Entry) -> String {
             Message::ToolResults(results) => format!("{} results", results.len()),
         },
         Entry::CallStarted { tool_use_id } => format!("{tool_use_id} is about to run"),
+        Entry::CallRewritten { tool_use_id, input } => {
+            format!("{tool_use_id} is to run with {}", input.get())
+        }
         Entry::CallFinished(result) => {
             let failed = if result.is_error { "error: " } else { "" };
             format!(

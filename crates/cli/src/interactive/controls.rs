@@ -144,6 +144,7 @@ impl Controls {
             Event::TurnEnded(_) => self.asking.clear(),
             Event::Delta { .. }
             | Event::Voided { .. }
+            | Event::Hook(_)
             | Event::ToolStarted { .. }
             | Event::ToolProgress { .. }
             | Event::ToolEnded { .. }
@@ -168,8 +169,14 @@ impl Controls {
                     .retain(|asking| asking.question.tool_use.id != *id);
                 None
             }
+            // Answered by a hook.
+            Entry::Permission { tool_use_id, .. } => {
+                self.asking
+                    .retain(|asking| asking.question.tool_use.id != *tool_use_id);
+                None
+            }
             Entry::CallStarted { .. }
-            | Entry::Permission { .. }
+            | Entry::CallRewritten { .. }
             | Entry::Retry { .. }
             | Entry::Discarded { .. }
             | Entry::Continue(_)

@@ -217,6 +217,8 @@ impl View {
             }
             Event::Asked(question) => self.asked(question, &mut outs),
             Event::Warning(words) => self.note(Style::Notice, words, &mut outs),
+            // What it has to say is a warning.
+            Event::Hook(_) => {}
             Event::Noticed(words) => {
                 let first = words.lines().next().unwrap_or_default();
                 self.note(Style::Dim, first, &mut outs);
@@ -451,6 +453,12 @@ impl View {
                     | Continue::FollowUp => return,
                 };
                 self.note(Style::Dim, &format!("· {words}"), outs);
+            }
+            Entry::CallRewritten { tool_use_id, input } => {
+                let known = self.calls.get(tool_use_id);
+                let tool = known.map_or("a call", |call| &*call.tool_use.name);
+                let words = format!("· a hook has {tool} run with {}", input.get());
+                self.note(Style::Dim, &words, outs);
             }
             Entry::CallStarted { .. }
             | Entry::Permission {

@@ -20,6 +20,9 @@ const BROKEN_OFF: [(&str, &str, Closed); 3] = [
     ),
 ];
 
+/// How its answers begin to calls that had not begun when a hook ended the turn.
+const HOOK_STOPPED: &str = "not run: a hook ended the turn";
+
 /// How its answer begins to a call that was one too many.
 const TOO_MANY: &str = "not run: the limit of ";
 
@@ -57,6 +60,12 @@ pub(super) fn closed(result: &ToolResult) -> Option<Closed> {
     broken
         .find(|(begin, end, _)| text.starts_with(begin) && text.ends_with(end))
         .map(|(_, _, closed)| *closed)
+}
+
+/// Whether a hook had ended the turn before this call began.
+pub(super) fn is_stopped_by_a_hook(result: &ToolResult) -> bool {
+    let text = only_text(&result.content).filter(|_| result.is_error);
+    text.is_some_and(|text| text.starts_with(HOOK_STOPPED))
 }
 
 /// The limit of calls that this one was beyond, if the kernel says so.

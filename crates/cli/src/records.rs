@@ -5,8 +5,8 @@
 use serde_json::{Map, Value, json};
 use tooloop::hooks::{HookEnd, HookNote};
 use tooloop::{
-    AssistantMessage, Content, ContentBlock, Continue, Denial, DeniedBy, Entry, Message, StopReason,
-    StreamEvent, ToolInput, ToolResult, TurnReport, Usage,
+    AssistantMessage, Content, ContentBlock, Continue, Denial, DeniedBy, Entry, Message,
+    StopReason, StreamEvent, ToolInput, ToolResult, TurnReport, Usage,
 };
 
 use crate::control;

@@ -46,7 +46,8 @@ use crate::session::Command;
 use crate::trace::Trace;
 use crate::turn::{ReportSender, TurnUnderWay};
 use crate::{
-    Allowance, Approval, DeniedBy, Event, Question, Reply, ResultBudget, Session, SessionError, StopHook, Stopping,
+    Allowance, Approval, DeniedBy, Event, Question, Reply, ResultBudget, Session, SessionError,
+    StopHook, Stopping,
 };
 
 /// How long closing waits for tools that were told to end. A shell gets two seconds between TERM

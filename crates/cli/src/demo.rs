@@ -175,6 +175,7 @@ async fn play(play: Play<'_>) -> Result<Status, Failure> {
             prompts: Prompts::One(first.to_owned()),
             format: play.format,
             partial: false,
+            hook_events: false,
             model: play.model,
             tools: agent.tool_names(),
             permission_mode: play.mode.to_string(),

@@ -9,7 +9,7 @@ use tooloop::journal::SessionId;
 use tooloop::provider::{
     Cassette, HttpProvider, KEY_VARIABLES, LOCAL_SERVERS, ModelOverrides, NO_MODEL_HELP, Provider,
     ProviderConfig, RecordingProvider, ResolveError, Resolved, RoutedProvider, Secret,
-    TransportConfig, Wanted, detect_local, first_model_of, names_provider, resolve,
+    TransportConfig, Wanted, compat, detect_local, first_model_of, names_provider, resolve,
 };
 use tooloop::tools::{BashSettings, LocalOps, Ops, TerminalSettings, WebFetchSettings};
 use tooloop::{

@@ -247,11 +247,7 @@ impl Driver {
 
     /// Asks whoever is there, and the hooks that may answer in their place: the first answer counts.
     /// Where nobody is there, hooks are waited for.
-    pub(super) fn ask(
-        &mut self,
-        question: Question,
-        cause: AskCause,
-    ) -> BoxFuture<'static, Reply> {
+    pub(super) fn ask(&mut self, question: Question, cause: AskCause) -> BoxFuture<'static, Reply> {
         let tool_use = question.tool_use.clone();
         let nobody = matches!(self.approval, Approval::Nobody);
         if !nobody {

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use tooloop::{Content, Entry, Event, Message, Question, Reply, Rule};
+use tooloop::{Content, Entry, Event, Message, Question, Reply, Rule, ToolResult};
 
 use super::calls;
 use super::commands::{self, Typed};
@@ -162,9 +162,13 @@ impl Controls {
                 Message::User(content) => self.heard(content),
                 Message::Assistant(_) | Message::ToolResults(_) => None,
             },
-            // Answered without us: it was interrupted, or a rule has come in between.
-            Entry::CallFinished(result) => {
-                let id = &result.tool_use_id;
+            // Answered without us: it was interrupted, or a hook was quicker.
+            Entry::CallFinished(ToolResult {
+                tool_use_id: id, ..
+            })
+            | Entry::Permission {
+                tool_use_id: id, ..
+            } => {
                 self.asking
                     .retain(|asking| asking.question.tool_use.id != *id);
                 None

@@ -24,9 +24,6 @@ pub const PROJECT_FOLDER_VARIABLE: &str = "CLAUDE_PROJECT_DIR";
 /// The file of whoever looks after the machine.
 pub const MANAGED_SETTINGS: &str = "/etc/claude-code/managed-settings.json";
 
-/// The variable by which hooks that were written for that product find the folder that is worked in.
-pub const PROJECT_FOLDER_VARIABLE: &str = "CLAUDE_PROJECT_DIR";
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;

@@ -336,7 +336,8 @@ fn a_changed_input_is_what_runs_and_is_on_record() {
     let run = host(&scratch, &server, api).args(["--disallowedTools", "Bash(touch denied)"]);
     let running = run.start();
     speak(&running, "go");
-    let with = |command: &str| json!({ "behavior": "allow", "updatedInput": { "command": command } });
+    let with =
+        |command: &str| json!({ "behavior": "allow", "updatedInput": { "command": command } });
     let asked = question(&running, 1);
     answer(&running, &asked, with("touch second"));
     let asked = question(&running, 2);
@@ -349,12 +350,23 @@ fn a_changed_input_is_what_runs_and_is_on_record() {
     let there = ["first", "second", "third", "denied"].map(exists);
     assert_eq!(there, [false, true, false, false]);
     let (words, _) = done.tool_result("c1");
-    assert!(words.contains("ran with {\"command\":\"touch second\"}"), "{words}");
+    assert!(
+        words.contains("ran with {\"command\":\"touch second\"}"),
+        "{words}"
+    );
     // What a rule denies stays denied.
     let (words, _) = done.tool_result("c2");
-    assert!(words.contains("`touch denied` is denied by the rule"), "{words}");
+    assert!(
+        words.contains("`touch denied` is denied by the rule"),
+        "{words}"
+    );
     let recorded = scratch.read(crate::support::journal(&scratch, &done.session()));
-    assert!(recorded.contains(r#""call_rewritten":{"tool_use_id":"c1","input":{"command":"touch second"}}"#), "{recorded}");
+    assert!(
+        recorded.contains(
+            r#""call_rewritten":{"tool_use_id":"c1","input":{"command":"touch second"}}"#
+        ),
+        "{recorded}"
+    );
     server.assert_clean();
 }
 

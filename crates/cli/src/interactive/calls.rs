@@ -165,7 +165,7 @@ pub(crate) fn rule(rule: &Rule) -> String {
 }
 
 /// What is shown at once of each end of a rule: it mostly says what the call above it says.
-const RULE_BYTES: usize = 160;
+const RULE_BYTES: usize = 100;
 
 /// Whether [`short_rule`] leaves something out.
 pub(crate) fn is_long_rule(one: &Rule) -> bool {

@@ -141,6 +141,22 @@ impl Record {
 }
 
 impl World {
+    /// A call is to run with another input than the model wrote: only before it does, and only if
+    /// somebody has said so.
+    fn rewrites(&mut self, id: &ToolUseId, input: &JsonObject) {
+        self.see("call rewritten");
+        let open = self.record.call(id).is_some()
+            && !self.record.answered.contains(id)
+            && !self.record.started.contains_key(id);
+        self.require(Law::RecordFirst, open, || {
+            format!("{id} gets another input and is no open call")
+        });
+        let said = self.life.rewritten.get(id) == Some(input);
+        self.require(Law::Truth, said, || {
+            format!("nobody has given {id} the input {}", input.get())
+        });
+    }
+
     /// An entry is recorded; its line will end there.
     pub(crate) fn entry(&mut self, entry: &Entry, end: usize) {
         self.tell(|| format!("  record {}", crate::words::entry(entry)));

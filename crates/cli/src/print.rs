@@ -308,7 +308,13 @@ impl Run<'_> {
                     continue;
                 }
                 Some(Line::Response(response)) => {
-                    self.response(&response).await;
+                    for words in self.answered(&response) {
+                        match told {
+                            None => self.event(Event::Warning(words)).await,
+                            // The last record is a result, and this may well be the end.
+                            Some(_) => complain(&words),
+                        }
+                    }
                     continue;
                 }
                 Some(Line::Bad(reason)) => {
@@ -428,7 +434,11 @@ impl Run<'_> {
                 }
             }
             Some(Line::Control { id, request }) => self.control(&id, &request).await,
-            Some(Line::Response(response)) => self.response(&response).await,
+            Some(Line::Response(response)) => {
+                for words in self.answered(&response) {
+                    self.event(Event::Warning(words)).await;
+                }
+            }
             // Only ever put in where lines are waited for.
             Some(Line::Wake) => {}
             // Told when the turn is over.
@@ -461,18 +471,15 @@ impl Run<'_> {
         }
     }
 
-    /// Somebody answers a question.
-    async fn response(&mut self, response: &Value) {
-        let warnings = match &mut self.host {
+    /// Somebody answers a question. Gives back what a person should know about it.
+    fn answered(&mut self, response: &Value) -> Vec<String> {
+        match &mut self.host {
             Some(host) => host.answer(response, self.session),
             None => vec![
                 "a control response is passed over: nothing was asked (see \
                  --permission-prompt-tool)"
                     .into(),
             ],
-        };
-        for words in warnings {
-            self.event(Event::Warning(words)).await;
         }
     }
 

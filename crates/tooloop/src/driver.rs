@@ -6,7 +6,7 @@
 mod files;
 mod hooking;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -153,6 +153,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         started: None,
         questions: FuturesUnordered::new(),
         asked: HashMap::new(),
+        changed: HashSet::new(),
         timers: Vec::new(),
         turn: None,
         trace: Trace::new(id),
@@ -207,6 +208,9 @@ struct Driver {
     questions: FuturesUnordered<BoxFuture<'static, (u64, Reply)>>,
     /// The questions that still want an answer.
     asked: HashMap<u64, ToolUse>,
+    /// The calls that run with another input than the model wrote, since whoever was asked wants it
+    /// so: the model is told.
+    changed: HashSet<ToolUseId>,
     timers: Vec<(u64, Pin<Box<Sleep>>)>,
     output: Option<OutputSchema>,
     stop_hook: Option<Arc<dyn StopHook>>,
@@ -558,7 +562,7 @@ impl Driver {
         &mut self,
         ran: Result<(tokio::task::Id, Ran), JoinError>,
     ) -> Option<(Option<String>, Input)> {
-        let (run, duration, output, stop) = match ran {
+        let (run, duration, mut output, stop) = match ran {
             Ok((_, ran)) => (ran.run, ran.duration, ran.result, ran.stop),
             Err(error) => {
                 let failed = error.id();
@@ -576,6 +580,14 @@ impl Driver {
             ..
         } = self.runs.remove(&run)?;
         Trace::tool_ended(&span, &output);
+        if self.changed.remove(&tool_use.id) {
+            let words = format!(
+                "Note: this is not the result of what you wrote. Whoever was asked about the call \
+                 has changed its input, and it ran with {}",
+                tool_use.input.json()
+            );
+            output.content.push(Content::Text(words));
+        }
         if is_read_only {
             let turn = self.kernel.transcript().turns().len();
             self.told.push((turn, cancellation.clone()));
@@ -610,6 +622,9 @@ impl Driver {
                 Answer::Allow { rule, input: None }
             }
             Reply::AllowWith(Allowance { input, rules }) => {
+                if input.is_some() {
+                    self.changed.insert(tool_use.id);
+                }
                 let rule = self.gate.allow(rules);
                 Answer::Allow { rule, input }
             }
@@ -716,10 +731,15 @@ impl Driver {
                 reason,
                 cause,
             } => {
+                // Where the policy itself asks nothing, a rule would spare no question.
+                let rules = match self.gate.cause(&tool_use) {
+                    Some(_) => self.gate.rules(&tool_use),
+                    None => Vec::new(),
+                };
                 let question = Question {
                     ask,
-                    cause: self.gate.cause(&tool_use),
-                    rules: self.gate.rules(&tool_use),
+                    cause: Some(cause),
+                    rules,
                     tool_use: tool_use.clone(),
                     reason,
                 };
@@ -854,6 +874,7 @@ impl Driver {
     }
 
     fn end_turn(&mut self, end: TurnEnd, unsent: Vec<Vec<Content>>) {
+        self.changed.clear();
         self.throw_away_early();
         let mut unsent = unsent;
         unsent.extend(self.unsaid());

@@ -260,10 +260,13 @@ impl View {
         outs
     }
 
-    /// All of a call, however long.
-    pub(crate) fn all_of(&mut self, id: &ToolUseId) -> Vec<Out> {
-        let call = self.calls.get(id);
-        call.map_or_else(Vec::new, |call| calls::all(&call.tool_use))
+    /// All of what is asked about, however long.
+    pub(crate) fn all_of(&mut self, question: &Question) -> Vec<Out> {
+        let mut outs = calls::all(&question.tool_use, self.columns);
+        let rules: Vec<_> = question.rules.iter().map(calls::rule).collect();
+        outs.extend(always(&rules, self.columns));
+        self.last = Last::Heading(question.tool_use.id.clone());
+        outs
     }
 
     fn turn_to(&mut self, doing: Doing, now: Instant) {
@@ -526,25 +529,15 @@ impl View {
     fn asked(&mut self, question: &Question, outs: &mut Vec<Out>) {
         self.know(&question.tool_use);
         self.part(outs);
-        outs.extend(calls::whole(&question.tool_use));
+        outs.extend(calls::whole(&question.tool_use, self.columns));
         let reason = text::one_line(&text::reveal(&question.reason));
-        outs.push(line(Style::Notice, format!("  asks: {reason}")));
-        let rules = question.rules.iter();
-        let rules: Vec<_> = rules
-            .map(|rule| text::reveal(&rule.to_string()).replace('\n', "\\n"))
-            .collect();
-        match rules.as_slice() {
-            [] => {}
-            [rule] => {
-                let words = format!("  always would add the rule {rule}");
-                outs.push(line(Style::Dim, words));
-            }
-            rules => {
-                outs.push(line(Style::Dim, "  always would add these rules:"));
-                let each = rules.iter();
-                outs.extend(each.map(|rule| line(Style::Dim, format!("    {rule}"))));
-            }
-        }
+        outs.extend(broken(
+            Style::Notice,
+            &format!("asks: {reason}"),
+            self.columns,
+        ));
+        let rules: Vec<_> = question.rules.iter().map(calls::short_rule).collect();
+        outs.extend(always(&rules, self.columns));
         let id = question.tool_use.id.clone();
         if let Some(call) = self.calls.get_mut(&id) {
             call.headed = true;
@@ -579,6 +572,31 @@ impl View {
             self.since = now;
         }
     }
+}
+
+/// What "always" would add.
+fn always(rules: &[String], columns: usize) -> Vec<Out> {
+    let say = |words: &str| broken(Style::Dim, words, columns);
+    match rules {
+        [] => Vec::new(),
+        [rule] => say(&format!("always would add the rule {rule}")),
+        rules => {
+            let mut outs = say("always would add these rules:");
+            outs.extend(rules.iter().flat_map(|rule| say(&format!("- {rule}"))));
+            outs
+        }
+    }
+}
+
+/// Words on as many rows as they take, those behind the first further in.
+fn broken(style: Style, words: &str, columns: usize) -> Vec<Out> {
+    let rows = calls::rows(words, columns.saturating_sub(4)).into_iter();
+    rows.enumerate()
+        .map(|(number, row)| {
+            let indent = if number == 0 { "  " } else { "    " };
+            line(style, format!("{indent}{row}"))
+        })
+        .collect()
 }
 
 fn tail(text: &str) -> &str {

@@ -106,7 +106,9 @@ impl Loader<'_> {
             let applies = match kind {
                 RuleKind::Deny | RuleKind::Ask => true,
                 RuleKind::Allow => {
+                    let is_known = |rule| self.settings.allowed_tools.contains(rule);
                     let is_approved = !layer.source.is_folder()
+                        || rules.iter().all(is_known)
                         || self.widens(layer, at, ALLOW, &written, &written);
                     is_any |= is_approved;
                     is_approved
@@ -116,18 +118,19 @@ impl Loader<'_> {
                 missing.push((at, written));
                 continue;
             }
-            let mut settings = self.settings.clone();
             let list = match kind {
-                RuleKind::Deny => &mut settings.disallowed_tools,
-                RuleKind::Ask => &mut settings.ask_tools,
-                RuleKind::Allow => &mut settings.allowed_tools,
+                RuleKind::Deny => &mut self.settings.disallowed_tools,
+                RuleKind::Ask => &mut self.settings.ask_tools,
+                RuleKind::Allow => &mut self.settings.allowed_tools,
             };
             for rule in &rules {
                 if !list.contains(rule) {
                     list.push(rule.clone());
                 }
             }
-            self.set(layer, at, kind.key(), settings);
+            if let Some((index, key)) = key::find(kind.key()) {
+                self.origin(index, key, layer.place(at));
+            }
             for rule in rules {
                 self.rule(kind, rule, &written, layer.place(at), layer.source);
             }

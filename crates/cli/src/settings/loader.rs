@@ -313,7 +313,11 @@ impl<'l> Loader<'l> {
         !self.sources.bare || source == Source::Managed
     }
 
+    /// Tells whether new settings are wider than those there are; the same again is not.
     pub(super) fn is_wider(&self, key: &Key, settings: &Settings) -> bool {
+        if *settings == self.settings {
+            return false;
+        }
         match key.folder {
             Folder::Free => false,
             Folder::Narrower(is_narrower) => !is_narrower(settings, &self.settings),

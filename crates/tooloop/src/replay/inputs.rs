@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tooloop_kernel::{
-    Answer, Continue, Delivery, Entry, Input, Permission, StopJudgement, TurnEnd,
+    Answer, Continue, Delivery, Entry, Input, Permission, StopJudgement, TurnEnd, Verdict,
 };
 use tooloop_model::{HistoryMessage, Request, StreamEvent, ToolResult, ToolUseId};
 use tooloop_provider::{RecordedCall, RecordedReply, first_difference};
@@ -339,13 +339,22 @@ impl Player<'_> {
                 let Some(ask) = self.asks.remove(tool_use_id) else {
                     return Err(self.stuck("nobody had a say in this call"));
                 };
-                let rule = match next {
+                let mut rule = None;
+                match next {
                     Some(Entry::Permission {
-                        permission: Permission::Allowed { rule },
+                        permission: Permission::Allowed { rule: added },
                         ..
-                    }) => rule.clone(),
-                    _ => None,
-                };
+                    }) => rule.clone_from(added),
+                    // With this input a rule denies it, whoever has said yes.
+                    Some(Entry::Permission {
+                        permission: Permission::Denied { reason, .. },
+                        tool_use_id: id,
+                    }) if id == tool_use_id => {
+                        let reason = reason.clone();
+                        self.gate.learn(id.clone(), Verdict::Deny { reason });
+                    }
+                    _ => {}
+                }
                 let input = Some(input.clone());
                 let answer = Answer::Allow { rule, input };
                 self.step(Input::Answered { ask, answer })

@@ -112,6 +112,9 @@ impl Foreign {
             };
             if let Some((command, timeout)) = self.entry(name, entry) {
                 let at = entry.start();
+                if self.is_endless(at, "hooks", self.hooks.len() + 1) {
+                    return;
+                }
                 let rule = HookRule {
                     event,
                     matcher: matcher.clone(),

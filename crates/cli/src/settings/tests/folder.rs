@@ -38,7 +38,6 @@ fn what_would_widen_is_not_applied_and_said() {
         ("reasoning_echo", "reasoning_echo = \"never\""),
         ("allowed_tools", "allowed_tools = [\"Bash\"]"),
         ("private_hosts", "private_hosts = [\"localhost\"]"),
-        ("sandbox", "sandbox = \"off\""),
         ("shell", "shell = \"/w/sh\""),
         ("pass_environment", "pass_environment = [\"A_KEY\"]"),
         (
@@ -46,7 +45,6 @@ fn what_would_widen_is_not_applied_and_said() {
             "additional_directories = [\"../x\"]",
         ),
         ("permission_mode", "permission_mode = \"acceptEdits\""),
-        ("permission_mode", "permission_mode = \"default\""),
         ("spool_max_bytes", "spool_max_bytes = 2_000_000_000"),
         ("debug_file", "debug_file = \"log\""),
         ("log", "log = \"trace\""),
@@ -54,7 +52,9 @@ fn what_would_widen_is_not_applied_and_said() {
         ("checkpoints", "checkpoints = false"),
     ];
     // Nothing is wider than the default set of tools, and nothing is ruled out by default.
-    let is_other = |key: &&key::Key| !["tools", "disable_bypass_permissions"].contains(&key.name);
+    // There is but one word for the sandbox.
+    let is_other =
+        |key: &&key::Key| !["tools", "disable_bypass_permissions", "sandbox"].contains(&key.name);
     for key in KEYS.iter().filter(is_other) {
         let is_listed = lines.iter().any(|(name, _)| *name == key.name);
         assert_eq!(
@@ -157,11 +157,14 @@ fn a_folder_only_narrows_the_mode() {
                 loaded.settings.permission_mode, expected,
                 "{before} {after}"
             );
-            let is_same = after == Mode::BypassPermissions && before == after;
-            assert_eq!(loaded.warnings.is_empty(), narrows, "{before} {after}");
+            // To say what is so anyway is nothing.
+            let is_quiet = narrows || before == after;
+            assert_eq!(loaded.warnings.is_empty(), is_quiet, "{before} {after}");
+            // What no trust can do is not asked about.
+            let is_asked_about = !is_quiet && after != Mode::BypassPermissions;
             assert_eq!(
                 loaded.widenings.is_empty(),
-                narrows || (after == Mode::BypassPermissions && !is_same),
+                !is_asked_about,
                 "{before} {after}"
             );
         }
@@ -181,6 +184,60 @@ fn no_trust_switches_all_questions_off() {
             "{PROJECT}:1:1: `permission_mode` is not applied: no folder's file can switch all questions off"
         )]
     );
+}
+
+#[test]
+fn what_changes_nothing_needs_no_trust() {
+    for (own, folder) in [
+        (
+            "",
+            "permission_mode = \"default\"\nallowed_tools = []\ncheckpoints = true",
+        ),
+        (
+            "base_url = \"http://a\"\nallowed_tools = [\"Edit\"]",
+            "base_url = \"http://a\"\nallowed_tools = [\"Edit\"]",
+        ),
+    ] {
+        let loaded = World::new()
+            .file(USER, own)
+            .file(PROJECT, folder)
+            .load()
+            .unwrap();
+        assert_eq!(loaded.trust, Trust::NotNeeded, "{folder}");
+        assert_eq!(loaded.warnings, [""; 0]);
+    }
+    let json = "{\"permissions\": {\"defaultMode\": \"default\", \"allow\": []}}";
+    let loaded = World::new().file(JSON_PROJECT, json).load().unwrap();
+    assert_eq!(loaded.trust, Trust::NotNeeded);
+}
+
+#[test]
+fn a_list_has_an_end() {
+    let own = |count| format!("disallowed_tools = [{}]", "\"Edit\",".repeat(count));
+    let json = |count| {
+        let rules = vec!["\"Edit\""; count].join(",");
+        format!("{{\"permissions\": {{\"deny\": [{rules}]}}}}")
+    };
+    for text in [own(2_000), json(2_000)] {
+        let path = if text.starts_with('{') {
+            JSON_PROJECT
+        } else {
+            PROJECT
+        };
+        assert_eq!(
+            World::new().file(path, text).settings().disallowed_tools,
+            rules(&["Edit"])
+        );
+    }
+    for text in [own(2_001), json(2_001)] {
+        let path = if text.starts_with('{') {
+            JSON_PROJECT
+        } else {
+            PROJECT
+        };
+        let error = World::new().file(path, text).error();
+        assert!(error.contains("holds more than 2000 items"), "{error}");
+    }
 }
 
 #[test]

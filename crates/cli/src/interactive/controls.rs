@@ -173,12 +173,6 @@ impl Controls {
                     .retain(|asking| asking.question.tool_use.id != *id);
                 None
             }
-            // Answered by a hook.
-            Entry::Permission { tool_use_id, .. } => {
-                self.asking
-                    .retain(|asking| asking.question.tool_use.id != *tool_use_id);
-                None
-            }
             Entry::CallStarted { .. }
             | Entry::CallRewritten { .. }
             | Entry::Retry { .. }

@@ -35,6 +35,12 @@ fn warnings(done: &Done) -> Vec<String> {
     words.filter(|words| words.contains("hook")).collect()
 }
 
+/// The first line of what the model was told of a call.
+fn first_line(done: &Done, id: &str) -> String {
+    let told = done.tool_result(id).0;
+    told.lines().next().unwrap_or_default().to_owned()
+}
+
 /// What a hook was told that keeps it in a file.
 fn kept(scratch: &Scratch, name: &str) -> Value {
     let text = std::fs::read_to_string(scratch.workspace().join(name)).unwrap();
@@ -55,7 +61,7 @@ fn c16_a_call_that_a_hook_refuses_takes_no_neighbour_down() {
     assert!(done.tool_result("a").0.contains('3'));
     let refused = ("permission denied, not run: no rm here".to_owned(), true);
     assert_eq!(done.tool_result("b"), refused);
-    assert_eq!(done.tool_result("c").0.trim(), "c");
+    assert_eq!(first_line(&done, "c"), "c");
     assert_eq!(
         done.result()["permission_denials"][0]["reason"],
         "no rm here"
@@ -148,7 +154,7 @@ fn statuses_deadlines_and_bad_words_are_seen_and_stop_nothing() {
     let server = || ModelServer::start([API.bash("a", "echo hi"), API.say("done")]);
     let done = ask(&scratch, &server(), API, "go");
     assert_eq!(done.answer(), "done");
-    assert_eq!(done.tool_result("a").0.trim(), "hi");
+    assert_eq!(first_line(&done, "a"), "hi");
     let warnings = warnings(&done);
     let file = scratch
         .config()
@@ -180,7 +186,7 @@ fn statuses_deadlines_and_bad_words_are_seen_and_stop_nothing() {
 fn what_runs_is_what_a_hook_has_written() {
     let printed = json!({ "hookSpecificOutput": {
         "hookEventName": "PreToolUse",
-        "updatedInput": { "command": "echo other" },
+        "updatedInput": { "command": "touch made; echo other" },
         "additionalContext": "made safe",
     } });
     let rewrite = format!("echo '{printed}'");
@@ -197,7 +203,10 @@ fn what_runs_is_what_a_hook_has_written() {
     assert!(request.mentions("echo one") && !request.mentions("echo other"));
     assert_eq!(request.tool_results().len(), 1);
     let rewritten = done.system("call_rewritten");
-    assert_eq!(rewritten[0]["input"], json!({ "command": "echo other" }));
+    assert_eq!(
+        rewritten[0]["input"],
+        json!({ "command": "touch made; echo other" })
+    );
     let record = std::fs::read_to_string(journal(&scratch, &done.session())).unwrap();
     let place = |words: &str| record.find(words).unwrap();
     assert!(place("call_rewritten") < place("call_started"));
@@ -245,7 +254,7 @@ fn hooks_of_an_event_run_at_once() {
     ]);
     let server = ModelServer::start([API.bash("a", "cat met | wc -l"), API.say("done")]);
     let done = ask(&scratch, &server, API, "go");
-    assert_eq!(done.tool_result("a").0.trim(), "2");
+    assert_eq!(first_line(&done, "a"), "2");
 }
 
 #[test]
@@ -302,7 +311,7 @@ fn a_hook_may_treat_its_input_and_output_as_it_likes() {
     ]);
     let done = ask(&scratch, &server, API, "go");
     assert_eq!(done.answer(), "done");
-    assert_eq!(done.tool_result("a").0.trim(), "hi");
+    assert_eq!(first_line(&done, "a"), "hi");
     // What the hooks of the first call left has ended with them, or within a second.
     let left = done.tool_result("b").0;
     assert!(left.starts_with(['0', '1', '2']), "{left}");

@@ -25,6 +25,7 @@ pub fn shrink(
         search.cut(|script| &mut script.disk);
         search.cut(|script| &mut script.answers);
         search.cut(|script| &mut script.stops);
+        search.cut(|script| &mut script.advice);
         search.cut_blocks();
         search.cut(|script| &mut script.calls);
         search.simplify();
@@ -202,6 +203,7 @@ impl<F: FnMut(&Script) -> bool> Search<F> {
             |knobs, _| knobs.limits.cost = None,
             |knobs, dull| knobs.priced = dull.priced,
             |knobs, dull| (knobs.fallback, knobs.hook) = (dull.fallback, dull.hook),
+            |knobs, dull| knobs.tool_hook = dull.tool_hook,
             |knobs, dull| knobs.form = dull.form,
         ];
         for change in changes {

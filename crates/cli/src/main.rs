@@ -170,6 +170,8 @@ fn run(args: RunArgs) -> Result<Status, Failure> {
         || !terminal
         || args.output_format != OutputFormat::Text
         || args.input_format != InputFormat::Text;
+    // Refused here too where there is a terminal: nothing that is asked for is passed over.
+    asks_host(&args)?;
     let workspace = setup::workspace(args.directory.as_deref())?;
     if headless {
         block_on(headless_run(args, &workspace))

@@ -186,7 +186,7 @@ impl<F: FnMut(&Script) -> bool> Search<F> {
 
     fn simplify_knobs(&mut self) {
         let dull = Knobs::default();
-        let changes: [fn(&mut Knobs, &Knobs); 17] = [
+        let changes: [fn(&mut Knobs, &Knobs); 18] = [
             |knobs, dull| knobs.max_parallel = dull.max_parallel,
             |knobs, dull| knobs.max_turns = dull.max_turns,
             |knobs, dull| (knobs.cap, knobs.larger_cap) = (dull.cap, dull.larger_cap),

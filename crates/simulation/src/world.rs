@@ -111,6 +111,8 @@ pub(crate) struct Life {
     pub(crate) closing: bool,
     /// Somebody wants the turn to end.
     pub(crate) interrupt_wanted: bool,
+    /// The same again before anything came of it: another turn may have been asked for meanwhile.
+    pub(crate) more_interrupts: u32,
     /// The turn that was under way then.
     pub(crate) interrupted: Option<u64>,
     /// The past has not been closed yet.

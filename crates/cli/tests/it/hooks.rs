@@ -302,19 +302,18 @@ fn a_hook_may_treat_its_input_and_output_as_it_likes() {
         Hook("PostToolUse", "", daemon, ""),
         Hook("PostToolUse", "", "sleep 3000.79 & exit 0", ""),
     ]);
-    let alive = "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2> /dev/null; done \
-                 | grep -c 'sleep 3000[.]7[89]'";
+    let gone = "while cat /proc/[0-9]*/cmdline 2> /dev/null | tr '\\0' ' ' | grep -q \
+                'sleep 3000[.]7[89]'; do sleep 0.05; done; echo gone";
     let server = ModelServer::start([
         API.bash("a", "echo hi"),
-        API.bash("b", alive),
+        API.bash("b", gone),
         API.say("done"),
     ]);
     let done = ask(&scratch, &server, API, "go");
     assert_eq!(done.answer(), "done");
     assert_eq!(first_line(&done, "a"), "hi");
-    // What the hooks of the first call left has ended with them, or within a second.
-    let left = done.tool_result("b").0;
-    assert!(left.starts_with(['0', '1', '2']), "{left}");
+    // What the hooks of the first call left ends with them.
+    assert_eq!(first_line(&done, "b"), "gone");
     assert_eq!(warnings(&done), Vec::<String>::new());
 }
 

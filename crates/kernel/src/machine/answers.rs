@@ -69,6 +69,8 @@ impl Kernel {
             match next {
                 Move::Run { .. } if self.turn.calls >= limit => {
                     self.turn.refused_calls = true;
+                    // What was to be told with its result is about a call that ran.
+                    call.context.clear();
                     let words = format!("not run: the limit of {limit} tool calls is reached");
                     let outcome = words.clone();
                     self.finish(ToolResult::error(id, words), outcome, out);

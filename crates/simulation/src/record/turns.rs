@@ -164,7 +164,10 @@ impl World {
         self.require(Law::Truth, why, || {
             format!("the turn did not end so: {end:?}")
         });
-        self.life.interrupt_wanted = false;
+        match self.life.more_interrupts.checked_sub(1) {
+            Some(left) => self.life.more_interrupts = left,
+            None => self.life.interrupt_wanted = false,
+        }
         self.record.going_on = false;
     }
 

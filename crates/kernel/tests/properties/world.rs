@@ -367,7 +367,8 @@ impl World {
                 Answer::Allow { rule, input: None }
             } else {
                 let reason = "not today".into();
-                let stops = rule;
+                // Now and then, so that other ends are come to as well.
+                let stops = rule && ask % 4 == 0;
                 Answer::Deny { reason, stops }
             };
             self.tell(Input::Answered { ask, answer });

@@ -228,18 +228,23 @@ mod tests {
 
     #[test]
     fn calls_that_were_broken_off() {
-        for input in [
-            Input::Interrupt,
-            Input::HookStop {
-                reason: "no".into(),
-            },
+        let broken = [Closed::Running, Closed::NotAllowed, Closed::NotBegun];
+        let stop = Input::HookStop {
+            reason: "no".into(),
+        };
+        for (input, expected, by_a_hook) in [
+            (Input::Interrupt, &broken[..], false),
+            // What runs comes to its end.
+            (stop, broken.get(1..).unwrap(), true),
         ] {
             let mut kernel = kernel(Settings::default());
             prompt(&mut kernel);
             reply(&mut kernel, 1, &["look", "ask", "act"]);
-            let closed: Vec<_> = answers(&kernel.step(input)).iter().map(closed).collect();
-            let expected = [Closed::Running, Closed::NotAllowed, Closed::NotBegun];
-            assert_eq!(closed, expected.map(Some));
+            let answers = answers(&kernel.step(input));
+            let closed: Vec<_> = answers.iter().filter_map(closed).collect();
+            assert_eq!(closed, expected);
+            let last = answers.last().unwrap();
+            assert_eq!(is_stopped_by_a_hook(last), by_a_hook);
         }
     }
 

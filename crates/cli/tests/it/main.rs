@@ -20,6 +20,7 @@ mod files;
 mod full_disk;
 mod headless;
 mod history;
+mod hooks;
 mod jobs;
 mod permissions;
 mod replay;

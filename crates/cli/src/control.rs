@@ -146,17 +146,17 @@ impl Host {
                         &written,
                         "only rules that allow are saved there; put others into a settings file",
                     )),
-                    (Destination::Project, _) => Some(kept(
-                        &written,
-                        "a project's files are written by people",
-                    )),
-                    (Destination::User, _) => Some(kept(
-                        &written,
-                        "your own settings file is written by you",
-                    )),
+                    (Destination::Project, _) => {
+                        Some(kept(&written, "a project's files are written by people"))
+                    }
+                    (Destination::User, _) => {
+                        Some(kept(&written, "your own settings file is written by you"))
+                    }
                 };
                 let home = self.home.as_deref();
-                let rules = rules.iter().map(|rule| rule.anchored(&self.workspace, home));
+                let rules = rules
+                    .iter()
+                    .map(|rule| rule.anchored(&self.workspace, home));
                 match list {
                     RuleList::Allow => allowed.extend(rules),
                     RuleList::Ask => session.change_policy(|policy| policy.ask.extend(rules)),
@@ -292,7 +292,9 @@ pub(crate) fn not_initialized(request: &Value) -> Option<String> {
         "jsonSchema" => ": give --json-schema",
         _ => "",
     };
-    Some(format!("\"{wanted}\" cannot be taken in initialize{instead}"))
+    Some(format!(
+        "\"{wanted}\" cannot be taken in initialize{instead}"
+    ))
 }
 
 #[cfg(test)]
@@ -474,7 +476,12 @@ mod tests {
     async fn a_mode_is_taken_if_it_is_no_way_round_the_flag() {
         let bench = Bench::new();
         let mode = || bench.session.policy().mode;
-        assert!(bench.host.set_mode(Mode::AcceptEdits, &bench.session).is_ok());
+        assert!(
+            bench
+                .host
+                .set_mode(Mode::AcceptEdits, &bench.session)
+                .is_ok()
+        );
         assert_eq!(mode(), Mode::AcceptEdits);
         let bypass = Mode::BypassPermissions;
         assert!(bench.host.set_mode(bypass, &bench.session).is_err());
@@ -485,10 +492,17 @@ mod tests {
 
     #[test]
     fn what_initialize_cannot_do_is_named() {
-        assert_eq!(not_initialized(&json!({ "hooks": null, "agents": {} })), None);
+        assert_eq!(
+            not_initialized(&json!({ "hooks": null, "agents": {} })),
+            None
+        );
         let hooks = json!({ "hooks": { "PreToolUse": [{}] } });
         assert!(not_initialized(&hooks).unwrap().contains("hooks"));
         let prompt = json!({ "systemPrompt": "Be brief." });
-        assert!(not_initialized(&prompt).unwrap().contains("--system-prompt"));
+        assert!(
+            not_initialized(&prompt)
+                .unwrap()
+                .contains("--system-prompt")
+        );
     }
 }

@@ -24,9 +24,9 @@ use crate::exit::{self, Failure, Status};
 use crate::print::{self, Print, Prompts};
 use crate::setup::{self, Setup};
 use crate::signals::Signals;
-use crate::wall::SandboxReport;
 use crate::telemetry;
 use crate::text::clean;
+use crate::wall::SandboxReport;
 
 /// What a small local model was asked, a line for each turn, and what it said, a message for each
 /// call.

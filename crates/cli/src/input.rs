@@ -316,9 +316,11 @@ mod tests {
             ),
             (
                 r#"{"type":"x"}"#,
-                Err("messages of type \"x\" are not known here (user, control_request, \
+                Err(
+                    "messages of type \"x\" are not known here (user, control_request, \
                      control_response)"
-                    .into()),
+                        .into(),
+                ),
             ),
         ] {
             assert_eq!(parse(line.as_bytes()), expected, "{line}");

@@ -219,7 +219,8 @@ fn asks_host(args: &RunArgs) -> Result<bool, Failure> {
              program that reads the records"
         )));
     }
-    if args.input_format != InputFormat::StreamJson || args.output_format != OutputFormat::StreamJson
+    if args.input_format != InputFormat::StreamJson
+        || args.output_format != OutputFormat::StreamJson
     {
         return Err(Failure::usage(
             "--permission-prompt-tool stdio needs --input-format stream-json and --output-format \

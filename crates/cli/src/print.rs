@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tooloop::exec::Processes;
-use tooloop::{Content, Denial, Event, Events, Limits, Mode, Session, SessionError, TurnEnd, TurnReport};
+use tooloop::{
+    Content, Denial, Event, Events, Limits, Mode, Session, SessionError, TurnEnd, TurnReport,
+};
 
 use crate::args::OutputFormat;
 use crate::control::{self, Host, ToHost};

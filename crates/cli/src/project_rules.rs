@@ -145,7 +145,13 @@ impl ProjectRules {
 
     /// The name of the project in the file.
     fn key(&self, path: &Path) -> Result<&str, ProjectRulesError> {
-        let unnamed = || wrong(path, None, "the project's folder has a name that is no text");
+        let unnamed = || {
+            wrong(
+                path,
+                None,
+                "the project's folder has a name that is no text",
+            )
+        };
         self.project.to_str().ok_or_else(unnamed)
     }
 }
@@ -410,11 +416,7 @@ mod tests {
         for (text, place, what) in [
             ("[\"/w/a\"", ":1:8: ", "not valid TOML"),
             ("\"/w/a\" = 1\n", ":1:10: ", "must be a table"),
-            (
-                "[\"/w/b\"]\nallow = []\n",
-                ":2:9: ",
-                "unknown key `allow`",
-            ),
+            ("[\"/w/b\"]\nallow = []\n", ":2:9: ", "unknown key `allow`"),
             (
                 "[\"/w/b\"]\ndisallowed_tools = [\"Bash\"]\n",
                 ":2:20: ",

@@ -94,7 +94,9 @@ async fn live(
 ) -> Result<Replayed, Failure> {
     let run = run_args(args)?;
     let loaded = setup::load_settings(&run, workspace)?;
-    let tried = Attempt::begin(&loaded.settings).end(&loaded.settings).await?;
+    let tried = Attempt::begin(&loaded.settings)
+        .end(&loaded.settings)
+        .await?;
     let open = Open::New(SessionId::generate());
     // Never asked.
     let asked = Asked {

@@ -35,7 +35,10 @@ fn redactor_of(
     let variables: Vec<_> = variables.into_iter().collect();
     let is_key = |name: &OsString| {
         KEY_VARIABLES.iter().any(|key| name == key)
-            || settings.key_variable.as_ref().is_some_and(|key| name == key.as_str())
+            || settings
+                .key_variable
+                .as_ref()
+                .is_some_and(|key| name == key.as_str())
     };
     let keys = variables
         .iter()
@@ -69,7 +72,10 @@ mod tests {
             ("DB_PASSWORD", "localhost"),
             ("DEPLOY_TOKEN", "deploy-token"),
             ("DATABASE_URL", "db://app:inner-word@db.corp/"),
-            ("TRACEPARENT", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+            (
+                "TRACEPARENT",
+                "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            ),
             ("FOO", "plain-value"),
         ];
         let variables = variables.map(|(name, value)| (name.into(), value.into()));
@@ -86,7 +92,10 @@ mod tests {
             ("localhost", "localhost"),
             // Somebody wants it to be seen.
             ("deploy-token", "deploy-token"),
-            ("0af7651916cd43dd8448eb211c80319c", "0af7651916cd43dd8448eb211c80319c"),
+            (
+                "0af7651916cd43dd8448eb211c80319c",
+                "0af7651916cd43dd8448eb211c80319c",
+            ),
             ("plain-value", "plain-value"),
         ] {
             assert_eq!(redactor.redact_known(text), expected);

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tooloop::boundary::PrivateTemp;
 use tooloop::exec::{Environment, EnvironmentRules, Processes};
 use tooloop::journal::SessionId;
 use tooloop::provider::{
-    Cassette, HttpProvider, LOCAL_SERVERS, ModelOverrides, NO_MODEL_HELP, Provider,
-    ProviderConfig, RecordingProvider, ResolveError, Resolved, RoutedProvider, Secret,
-    TransportConfig, Wanted, detect_local, first_model_of, names_provider, resolve,
+    Cassette, HttpProvider, LOCAL_SERVERS, ModelOverrides, NO_MODEL_HELP, Provider, ProviderConfig,
+    RecordingProvider, ResolveError, Resolved, RoutedProvider, Secret, TransportConfig, Wanted,
+    detect_local, first_model_of, names_provider, resolve,
 };
-use tooloop::boundary::PrivateTemp;
 use tooloop::tools::{
     BashSettings, LocalOps, Ops, TerminalSettings, ToolConfinement, WebFetchSettings,
 };
@@ -26,9 +26,7 @@ use crate::project_rules::ProjectRules;
 use crate::replay;
 use crate::secrets;
 use crate::sessions;
-use crate::settings::{
-    self, Approvals, Fault, Files, Loaded, Problem, Settings, Sources, Trust,
-};
+use crate::settings::{self, Approvals, Fault, Files, Loaded, Problem, Settings, Sources, Trust};
 use crate::telemetry::{self, Telemetry};
 use crate::toolset::{self, Materials, ToolSet};
 use crate::trust::{self, Known, Said};
@@ -50,6 +48,7 @@ pub(crate) struct Setup {
     /// What is so about the sandbox.
     pub(crate) sandbox: SandboxReport,
     /// The sandbox for whatever is started beside commands.
+    #[expect(dead_code, reason = "for hooks, which are started elsewhere")]
     pub(crate) confinement: Option<ToolConfinement>,
     /// To be held until all that was started has ended.
     pub(crate) temp: Option<PrivateTemp>,
@@ -314,10 +313,7 @@ pub(crate) fn assemble(
         match self::workspace(Some(folder)) {
             Ok(folder) if folders.contains(&folder) => {}
             Ok(folder) => folders.push(folder),
-            Err(failure) => warnings.push(format!(
-                "`additional_directories`: {}",
-                failure.message
-            )),
+            Err(failure) => warnings.push(format!("`additional_directories`: {}", failure.message)),
         }
     }
     let further = folders.get(1..).unwrap_or_default();

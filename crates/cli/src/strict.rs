@@ -13,7 +13,10 @@ pub(crate) struct Strict(Arc<Mutex<Option<String>>>);
 impl Strict {
     /// What permission was needed for, if it was.
     pub(crate) fn needed(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 

@@ -143,7 +143,11 @@ impl Wall {
             kept: boundary.writable.clone(),
         });
         let report = SandboxReport {
-            profile: if is_read_only { "read-only" } else { "workspace" },
+            profile: if is_read_only {
+                "read-only"
+            } else {
+                "workspace"
+            },
             mechanism: Some(sandbox.enforced().mechanism.to_string()),
             landlock_abi: sandbox.enforced().landlock_abi,
             network: settings.sandbox_network.clone(),
@@ -183,9 +187,7 @@ impl Wall {
             return policy;
         };
         let mut policy = Policy {
-            confinement: settings
-                .sandbox_allows
-                .then(|| confinement.policy.clone()),
+            confinement: settings.sandbox_allows.then(|| confinement.policy.clone()),
             protected: border.boundary.protected.clone(),
             ..policy
         };

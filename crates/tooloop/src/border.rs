@@ -30,7 +30,8 @@ impl Border {
         };
         let asks_nobody = policy.mode == Mode::BypassPermissions;
         let mut is_named = None;
-        let mut is_named = || *is_named.get_or_insert_with(|| is_named_by_rules(tool, access, policy));
+        let mut is_named =
+            || *is_named.get_or_insert_with(|| is_named_by_rules(tool, access, policy));
         for touch in &access.touches {
             match touch {
                 Touch::Read(path) if below(path, &boundary.hidden) => {
@@ -118,11 +119,9 @@ fn is_named_by_rules(tool: &str, access: &Access, policy: &Policy) -> bool {
 pub(crate) fn refusing(access: &Access) -> Vec<Rule> {
     let grants = access.touches.iter().filter_map(|touch| match touch {
         Touch::Grant(grant) => Some(grant.clone()),
-        Touch::Command(_)
-        | Touch::Read(_)
-        | Touch::Write(_)
-        | Touch::Input(_)
-        | Touch::Host(_) => None,
+        Touch::Command(_) | Touch::Read(_) | Touch::Write(_) | Touch::Input(_) | Touch::Host(_) => {
+            None
+        }
     });
     let exact = |grant: Grant| {
         let only = Access {
@@ -177,16 +176,40 @@ mod tests {
         let table = [
             (&bypass, write("/w/a"), None),
             (&bypass, write("/t/a"), None),
-            (&bypass, write("/o/a"), Some("the sandbox ends before `/o/a`")),
+            (
+                &bypass,
+                write("/o/a"),
+                Some("the sandbox ends before `/o/a`"),
+            ),
             (&named, write("/o/a"), None),
             (&asking, write("/o/a"), None),
-            (&asking, write("/w/.git/hooks/x"), Some("the sandbox protects")),
-            (&bypass, write("/w/.git/hooks/x"), Some("the sandbox protects")),
-            (&asking, Access::read_only().reading("/h/keys/a"), Some("the sandbox hides")),
+            (
+                &asking,
+                write("/w/.git/hooks/x"),
+                Some("the sandbox protects"),
+            ),
+            (
+                &bypass,
+                write("/w/.git/hooks/x"),
+                Some("the sandbox protects"),
+            ),
+            (
+                &asking,
+                Access::read_only().reading("/h/keys/a"),
+                Some("the sandbox hides"),
+            ),
             (&asking, Access::read_only().reading("/h/other"), None),
             (&asking, Access::command("x").wanting(Grant::Network), None),
-            (&bypass, Access::command("x").wanting(Grant::Network), Some("`network` asks for more")),
-            (&bypass, Access::command("x").wanting(Grant::Write("/w/b".into())), None),
+            (
+                &bypass,
+                Access::command("x").wanting(Grant::Network),
+                Some("`network` asks for more"),
+            ),
+            (
+                &bypass,
+                Access::command("x").wanting(Grant::Write("/w/b".into())),
+                None,
+            ),
         ];
         for (policy, access, expected) in table {
             let words = border().refuses("t", &access, policy);
@@ -206,9 +229,8 @@ mod tests {
     #[test]
     fn a_call_is_given_what_was_in_the_question() {
         let workspace = PathBuf::from("/w");
-        let grants = |access: &Access, policy: &Policy| {
-            border().grants("bash", access, &workspace, policy)
-        };
+        let grants =
+            |access: &Access, policy: &Policy| border().grants("bash", access, &workspace, policy);
         let write = Access::command("touch /o/x");
         let given = [Grant::Write("/o/x".into())];
         assert_eq!(grants(&write, &policy(Mode::Default, &[])), given);

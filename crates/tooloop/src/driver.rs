@@ -141,11 +141,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         trace: Trace::new(id),
         rewinding: None,
         background: background.clone(),
-        results: Arc::new(Results::new(
-            parts.results,
-            outputs,
-            parts.secrets.clone(),
-        )),
+        results: Arc::new(Results::new(parts.results, outputs, parts.secrets.clone())),
         secrets: parts.secrets,
         temporary,
         checkpoints,

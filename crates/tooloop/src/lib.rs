@@ -96,8 +96,8 @@ pub use tooloop_policy::{
     MetRule, Mode, PartEffect, PartKind, PartVerdict, Policy, Reach, Rule, RuleList, Touch,
 };
 pub use tooloop_tool::{
-    Background, DynTool, Progress, Registry, RegistryError, SandboxRefusal, Scope, Tool, ToolContext, ToolError,
-    ToolFuture, ToolOutput, Withheld, Work, conformance, tool,
+    Background, DynTool, Progress, Registry, RegistryError, SandboxRefusal, Scope, Tool,
+    ToolContext, ToolError, ToolFuture, ToolOutput, Withheld, Work, conformance, tool,
 };
 
 /// The README's example is compiled with the tests.

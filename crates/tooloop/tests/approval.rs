@@ -8,8 +8,8 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tooloop::provider::ScriptedProvider;
 use tooloop::{
-    Access, Agent, AgentBuilder, Allowance, Approval, Approver, DeniedBy, During, DynTool, Question,
-    Reply, Tool, ToolApprover, ToolContext, ToolError, ToolOutput, TurnEnd, tool,
+    Access, Agent, AgentBuilder, Allowance, Approval, Approver, DeniedBy, During, DynTool,
+    Question, Reply, Tool, ToolApprover, ToolContext, ToolError, ToolOutput, TurnEnd, tool,
 };
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -69,7 +69,12 @@ async fn a_yes_may_bring_rules_for_the_session() {
     let session = agent.build().unwrap().session().unwrap();
     let report = session.prompt("go").await.unwrap();
     assert_eq!(report.denials, []);
-    let rules: Vec<_> = session.policy().allow.iter().map(ToString::to_string).collect();
+    let rules: Vec<_> = session
+        .policy()
+        .allow
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     assert!(rules.contains(&"Edit(/w/b)".to_owned()), "{rules:?}");
     session.close().await.unwrap();
 }

@@ -200,9 +200,10 @@ fn field(name: &str, value: &str, extent: Extent, outs: &mut Vec<Out>) {
 fn block(value: &str, extent: Extent, outs: &mut Vec<Out>) {
     let value = text::reveal(value);
     let mut push = |text: &str| {
-        outs.extend(text.lines().map(|one| {
-            Out::Line(Line::new(Style::Dim, "    │ ").and(Style::Plain, one))
-        }));
+        outs.extend(
+            text.lines()
+                .map(|one| Out::Line(Line::new(Style::Dim, "    │ ").and(Style::Plain, one))),
+        );
     };
     match left_out(&value).filter(|_| extent == Extent::Ends) {
         None => push(&value),
@@ -385,7 +386,10 @@ mod tests {
             let (ends, all) = (shown(&whole(&call)), shown(&all(&call)));
             assert!(ends.contains(first) && ends.ends_with(last), "{ends}");
             assert!(ends.len() < 12_000, "{}", ends.len());
-            assert!(ends.contains(" are not shown here: v shows all of it"), "{ends}");
+            assert!(
+                ends.contains(" are not shown here: v shows all of it"),
+                "{ends}"
+            );
             assert!(all.ends_with(last) && !all.contains("not shown"));
             assert!(all.len() > command.replace("\\n", "\n").len());
         }

@@ -75,7 +75,10 @@ pub(super) fn permissions(
             };
             session.change_policy(|policy| policy.allow.retain(|other| other != rule));
             let rule = text::reveal(&rule.to_string()).replace('\n', "\\n");
-            vec![line(Style::Plain, format!("  {rule} allows nothing any more."))]
+            vec![line(
+                Style::Plain,
+                format!("  {rule} allows nothing any more."),
+            )]
         }
         Wanted::Unknown => notice("/permissions [list | explain [--tool NAME] CALL | remove N]"),
     }

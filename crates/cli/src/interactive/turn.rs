@@ -313,7 +313,9 @@ impl Shown {
 /// Saves rules for the project, and tells how that went.
 async fn keep(saved: ProjectRules, rules: Vec<Rule>) -> (Style, String) {
     let words = controls::in_words(&rules);
-    let file = saved.file().map_or_else(String::new, |file| file.display().to_string());
+    let file = saved
+        .file()
+        .map_or_else(String::new, |file| file.display().to_string());
     // It waits for the disk, and for others who save.
     let added = tokio::task::spawn_blocking(move || saved.add(&rules)).await;
     let problem = match added {

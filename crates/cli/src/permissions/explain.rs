@@ -85,7 +85,10 @@ impl<'e> Explained<'e> {
             Decision::Deny { reason } => format!("decision: deny: {}", one_line(reason)),
         });
         for rule in &self.always {
-            say(&format!("\"always\" would add: {}", one_line(&rule.to_string())));
+            say(&format!(
+                "\"always\" would add: {}",
+                one_line(&rule.to_string())
+            ));
         }
         text
     }
@@ -148,7 +151,11 @@ impl<'e> Explained<'e> {
             places.push("of this session");
         }
         let rule = one_line(&met.rule.to_string());
-        let sure = if met.is_sure { "" } else { ", which may speak of it" };
+        let sure = if met.is_sure {
+            ""
+        } else {
+            ", which may speak of it"
+        };
         format!(
             "the {} rule {rule} ({}){sure}",
             met.list.name(),
@@ -224,9 +231,15 @@ mod tests {
     #[test]
     fn the_decision_is_told_with_its_reason() {
         let (text, json) = explained("git log; touch M");
-        assert!(text.contains("decision: ask: `touch M` is not covered"), "{text}");
+        assert!(
+            text.contains("decision: ask: `touch M` is not covered"),
+            "{text}"
+        );
         assert!(text.contains("\"always\" would add: "), "{text}");
-        assert_eq!((&json["decision"], &json["cause"]), (&json!("ask"), &json!("uncovered")));
+        assert_eq!(
+            (&json["decision"], &json["cause"]),
+            (&json!("ask"), &json!("uncovered"))
+        );
         let (text, json) = explained("env git push");
         assert!(text.contains("decision: deny: "), "{text}");
         assert_eq!(json["decision"], "deny");

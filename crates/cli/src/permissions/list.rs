@@ -100,7 +100,9 @@ impl<'l> List<'l> {
                 }
                 match (origins.is_empty(), added) {
                     (true, Some(_)) => say("      this session"),
-                    (true, None) => say("      tooloop itself, or where a link of another rule leads"),
+                    (true, None) => {
+                        say("      tooloop itself, or where a link of another rule leads")
+                    }
                     (false, _) => {}
                 }
             }
@@ -167,8 +169,18 @@ mod tests {
         let list = List::new(&now, &sources, Some(&begun));
         assert_eq!(list.added(), [rule("Bash(touch a)")]);
         let text = list.text();
-        let places = ["deny: (none)", "ask:", "WebFetch", "allow:", "Bash(ls *)", "[1] Bash(touch a)"]
-            .map(|words| text.find(words).unwrap_or_else(|| panic!("{words} in {text}")));
+        let places = [
+            "deny: (none)",
+            "ask:",
+            "WebFetch",
+            "allow:",
+            "Bash(ls *)",
+            "[1] Bash(touch a)",
+        ]
+        .map(|words| {
+            text.find(words)
+                .unwrap_or_else(|| panic!("{words} in {text}"))
+        });
         assert!(places.is_sorted(), "{text}");
         assert_eq!(list.json()["rules"][0]["list"], "ask");
     }

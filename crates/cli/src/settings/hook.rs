@@ -45,7 +45,12 @@ pub(super) fn event(name: &str) -> Result<HookEvent, String> {
     let folded = name.to_ascii_lowercase().replace(['_', '-'], "");
     let nearest = HookEvent::ALL
         .into_iter()
-        .map(|event| (strsim::jaro_winkler(&event.name().to_ascii_lowercase(), &folded), event))
+        .map(|event| {
+            (
+                strsim::jaro_winkler(&event.name().to_ascii_lowercase(), &folded),
+                event,
+            )
+        })
         .max_by(|(one, _), (other, _)| one.total_cmp(other))
         .filter(|(likeness, _)| *likeness >= 0.8)
         .map_or_else(
@@ -55,7 +60,10 @@ pub(super) fn event(name: &str) -> Result<HookEvent, String> {
             },
             |(_, event)| format!("the nearest is `{}`", event.name()),
         );
-    Err(format!("names no event with {:?}: {nearest}", shortened(name)))
+    Err(format!(
+        "names no event with {:?}: {nearest}",
+        shortened(name)
+    ))
 }
 
 /// Reads the hooks of a file; each comes with the offset at which it begins.
@@ -131,17 +139,27 @@ fn one(
                     Some(millis) => found.3 = Duration::from_millis(millis),
                     None => wrong(
                         at,
-                        format!("has a `timeout_ms` that is no whole number from 1 to {MOST_MILLIS}"),
+                        format!(
+                            "has a `timeout_ms` that is no whole number from 1 to {MOST_MILLIS}"
+                        ),
                     ),
                 }
             }
             (key @ ("event" | "matcher" | "command"), None) => {
-                wrong(at, format!("has a `{key}` that is no text, or an empty one"));
+                wrong(
+                    at,
+                    format!("has a `{key}` that is no text, or an empty one"),
+                );
             }
             (key, _) => {
                 let nearest = KEYS
                     .iter()
-                    .map(|known| (strsim::jaro_winkler(known, &key.to_ascii_lowercase()), known))
+                    .map(|known| {
+                        (
+                            strsim::jaro_winkler(known, &key.to_ascii_lowercase()),
+                            known,
+                        )
+                    })
                     .max_by(|(one, _), (other, _)| one.total_cmp(other));
                 let nearest = nearest.map_or("event", |(_, nearest)| nearest);
                 wrong(

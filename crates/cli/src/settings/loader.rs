@@ -384,7 +384,10 @@ impl<'l> Loader<'l> {
         if self.settings.allow_managed_rules_only {
             self.rules
                 .retain(|rule| rule.kind != RuleKind::Allow || rule.source == Source::Managed);
-            let allowed = self.rules.iter().filter(|rule| rule.kind == RuleKind::Allow);
+            let allowed = self
+                .rules
+                .iter()
+                .filter(|rule| rule.kind == RuleKind::Allow);
             self.settings.allowed_tools = allowed.map(|rule| rule.rule.clone()).collect();
         }
         if self.settings.allow_managed_hooks_only {
@@ -409,7 +412,8 @@ impl<'l> Loader<'l> {
     /// The mode that asks nobody is not to be had where somebody has ruled it out.
     fn hold_bypass(&mut self) {
         let settings = &mut self.settings;
-        if !settings.disable_bypass_permissions || settings.permission_mode != Mode::BypassPermissions
+        if !settings.disable_bypass_permissions
+            || settings.permission_mode != Mode::BypassPermissions
         {
             return;
         }
@@ -419,7 +423,9 @@ impl<'l> Loader<'l> {
             self.origins.iter().find(|(of, _)| *of == index)
         };
         let place = place("disable_bypass_permissions").map(|(_, place)| place.clone());
-        let by = place.as_ref().map_or_else(String::new, |place| format!(" by {}", place.origin()));
+        let by = place
+            .as_ref()
+            .map_or_else(String::new, |place| format!(" by {}", place.origin()));
         self.warnings.push(printable(&format!(
             "`permission_mode` is default: bypassPermissions is ruled out{by}"
         )));

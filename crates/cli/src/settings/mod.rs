@@ -50,8 +50,8 @@ use tooloop::provider::{ReasoningEcho, WireFormat, compat};
 use tooloop::{Mode, Reach, Rule};
 
 pub(crate) use error::{Fault, Place, Problem, SettingsError};
-pub(crate) use sandbox::Sandbox;
 pub(crate) use rules::{RuleKind, Source, SourcedRule, Trust};
+pub(crate) use sandbox::Sandbox;
 pub(crate) use widening::{Approvals, Widening};
 
 use file::Demand;

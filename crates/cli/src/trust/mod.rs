@@ -107,9 +107,18 @@ pub(crate) fn ask(workspace: &Path, loaded: &Loaded, known: &Known) -> Result<Sa
         return Ok(Said::Go(known.approvals.clone()));
     }
     let was_trusted = known.approvals != Approvals::Nothing;
-    let answer = question::ask(workspace, &new, was_trusted)
-        .map_err(|error| Failure::new(Status::Internal, format!("cannot ask about this folder: {error}")))?;
-    let all = || loaded.widenings.iter().map(|widening| widening.fingerprint.clone());
+    let answer = question::ask(workspace, &new, was_trusted).map_err(|error| {
+        Failure::new(
+            Status::Internal,
+            format!("cannot ask about this folder: {error}"),
+        )
+    })?;
+    let all = || {
+        loaded
+            .widenings
+            .iter()
+            .map(|widening| widening.fingerprint.clone())
+    };
     let entry = match answer {
         Answer::Yes => Entry {
             at: Timestamp::now(),
@@ -132,10 +141,14 @@ pub(crate) fn ask(workspace: &Path, loaded: &Loaded, known: &Known) -> Result<Sa
     let approvals = Approvals::These(entry.approved.clone());
     let kept = match store() {
         Some(store) => store.set(workspace, Some(entry)),
-        None => Err(io::Error::other("there is no folder for it: set HOME or XDG_DATA_HOME")),
+        None => Err(io::Error::other(
+            "there is no folder for it: set HOME or XDG_DATA_HOME",
+        )),
     };
     if let Err(error) = kept {
-        complain(&format!("your answer holds for this run only: it cannot be kept: {error}"));
+        complain(&format!(
+            "your answer holds for this run only: it cannot be kept: {error}"
+        ));
     }
     Ok(Said::Go(approvals))
 }
@@ -145,9 +158,8 @@ pub(crate) fn run(args: &TrustArgs) -> Result<Status, Failure> {
     let store = store().ok_or_else(|| {
         Failure::settings("there is no place to keep it: set HOME or XDG_DATA_HOME")
     })?;
-    let unusable = |error: io::Error| {
-        Failure::settings(format!("{}: {error}", store.path().display()))
-    };
+    let unusable =
+        |error: io::Error| Failure::settings(format!("{}: {error}", store.path().display()));
     if args.list {
         return list(&store).map_err(unusable);
     }
@@ -177,7 +189,11 @@ fn trust(store: &TrustStore, workspace: &Path, yes: bool) -> Result<Status, Fail
     };
     let loaded = settings::load(&sources, &Files::default())
         .map_err(|error| Failure::settings(error.to_string()))?;
-    let new: Vec<&Widening> = loaded.widenings.iter().filter(|one| !one.approved).collect();
+    let new: Vec<&Widening> = loaded
+        .widenings
+        .iter()
+        .filter(|one| !one.approved)
+        .collect();
     let shown = reveal(&workspace.display().to_string());
     if new.is_empty() {
         let words = match loaded.widenings.len() {
@@ -207,7 +223,11 @@ fn trust(store: &TrustStore, workspace: &Path, yes: bool) -> Result<Status, Fail
     }
     let entry = Entry {
         at: Timestamp::now(),
-        approved: loaded.widenings.iter().map(|one| one.fingerprint.clone()).collect(),
+        approved: loaded
+            .widenings
+            .iter()
+            .map(|one| one.fingerprint.clone())
+            .collect(),
         declined: BTreeSet::new(),
     };
     store
@@ -272,7 +292,12 @@ mod tests {
     fn what_the_root_of_a_repository_was_trusted_with_holds_in_its_folders_alone() {
         let (folder, root, store) = world();
         store.set(&root, Some(entry(&["a"], &["z"]))).unwrap();
-        store.set(&folder.path().canonicalize().unwrap(), Some(entry(&["outer"], &[]))).unwrap();
+        store
+            .set(
+                &folder.path().canonicalize().unwrap(),
+                Some(entry(&["outer"], &[])),
+            )
+            .unwrap();
         for (path, expected) in [
             (root.clone(), these(&["a"])),
             (root.join("sub"), these(&["a"])),
@@ -284,12 +309,17 @@ mod tests {
         // What is declined is declined where it was.
         assert_eq!(look_up(&store, &root).declined, entry(&[], &["z"]).declined);
         assert_eq!(look_up(&store, &root.join("sub")).declined, BTreeSet::new());
-        store.set(&root.join("sub"), Some(entry(&["b"], &["y"]))).unwrap();
+        store
+            .set(&root.join("sub"), Some(entry(&["b"], &["y"])))
+            .unwrap();
         let known = look_up(&store, &root.join("sub"));
         assert_eq!(known.approvals, these(&["a", "b"]));
         assert_eq!(known.declined, entry(&[], &["y"]).declined);
         // A folder between counts for nothing.
-        assert_eq!(look_up(&store, &root.join("sub/deep")).approvals, these(&["a"]));
+        assert_eq!(
+            look_up(&store, &root.join("sub/deep")).approvals,
+            these(&["a"])
+        );
     }
 
     #[test]

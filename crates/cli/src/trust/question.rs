@@ -83,7 +83,10 @@ pub(super) fn page(workspace: &Path, wanted: &[&Widening], changed: bool) -> Str
     });
     let mut counts = Vec::new();
     for kind in [HOOKS, RULES, SETTINGS] {
-        let these: Vec<_> = wanted.iter().filter(|one| heading(one.key) == kind).collect();
+        let these: Vec<_> = wanted
+            .iter()
+            .filter(|one| heading(one.key) == kind)
+            .collect();
         if these.is_empty() {
             continue;
         }

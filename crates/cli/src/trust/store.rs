@@ -61,7 +61,9 @@ impl TrustStore {
     pub(crate) fn folders(&self) -> io::Result<BTreeMap<String, Entry>> {
         let file = match File::open(&self.path) {
             Ok(file) => file,
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
                 return Ok(BTreeMap::new());
             }
             Err(error) => return Err(error),
@@ -151,7 +153,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = TrustStore::at(folder.path().join("deep/er/trusted.json"));
         assert_eq!(store.folders().unwrap(), BTreeMap::new());
-        assert!(!store.set(Path::new("/w"), Some(entry(&["a", "b"]))).unwrap());
+        assert!(
+            !store
+                .set(Path::new("/w"), Some(entry(&["a", "b"])))
+                .unwrap()
+        );
         assert!(!store.set(Path::new("/v"), Some(entry(&[]))).unwrap());
         assert!(store.set(Path::new("/w"), Some(entry(&["c"]))).unwrap());
         let expected = [("/v", entry(&[])), ("/w", entry(&["c"]))];

@@ -52,7 +52,10 @@ fn yes_is_remembered_until_something_changes() {
     let server = ModelServer::start(replies());
     works(&scratch, &server);
 
-    scratch.write(OWN, "allowed_tools = [\"Bash(touch one)\", \"Bash(rm *)\"]\n");
+    scratch.write(
+        OWN,
+        "allowed_tools = [\"Bash(touch one)\", \"Bash(rm *)\"]\n",
+    );
     let server = ModelServer::start(Vec::<tooloop_testkit::Reply>::new());
     let mut person = Pty::start(&scratch, &server, &[]);
     person.shows("This is new in its settings files, or has changed since");

@@ -38,15 +38,21 @@ fn question(running: &Running, count: usize) -> Value {
 }
 
 fn answer(running: &Running, question: &Value, answer: Value) {
-    respond(running, &json!({
-        "subtype": "success",
-        "request_id": question["request_id"],
-        "response": answer,
-    }));
+    respond(
+        running,
+        &json!({
+            "subtype": "success",
+            "request_id": question["request_id"],
+            "response": answer,
+        }),
+    );
 }
 
 fn respond(running: &Running, response: &Value) {
-    send(running, &json!({ "type": "control_response", "response": response }));
+    send(
+        running,
+        &json!({ "type": "control_response", "response": response }),
+    );
 }
 
 fn warning(running: &Running, words: &str) {
@@ -62,7 +68,9 @@ fn no(message: &str) -> Value {
 
 /// A yes with the suggestion for this destination.
 fn always(question: &Value, destination: &str) -> Value {
-    let suggestions = question["request"]["permission_suggestions"].as_array().unwrap();
+    let suggestions = question["request"]["permission_suggestions"]
+        .as_array()
+        .unwrap();
     let suggestion = suggestions
         .iter()
         .find(|suggestion| suggestion["destination"] == destination);
@@ -192,7 +200,10 @@ fn where_standard_input_ends_nobody_answers_any_more() {
     let done = finish(&running);
     assert_eq!(done.answer(), "ok");
     let (words, is_error) = done.tool_result("c1");
-    assert!(is_error && words.contains("standard input has ended"), "{words}");
+    assert!(
+        is_error && words.contains("standard input has ended"),
+        "{words}"
+    );
     let cancelled = done.of("control_cancel_request");
     assert_eq!(cancelled[0]["request_id"], asked["request_id"]);
     assert!(!scratch.marker().exists());
@@ -229,7 +240,10 @@ fn an_answer_for_nobody_and_a_second_one_change_nothing() {
     let scratch = Scratch::new();
     let server = one_call(&scratch, Api::Messages);
     let running = host(&scratch, &server, Api::Messages).start();
-    respond(&running, &json!({ "subtype": "success", "request_id": "early" }));
+    respond(
+        &running,
+        &json!({ "subtype": "success", "request_id": "early" }),
+    );
     warning(&running, "\"early\"");
     speak(&running, "go");
     let asked = question(&running, 1);
@@ -256,7 +270,11 @@ fn a_question_that_is_void_is_taken_back() {
         let scratch = Scratch::new();
         let server = one_call(&scratch, Api::Messages);
         let run = host(&scratch, &server, Api::Messages);
-        let run = if how == "time" { run.args(["--max-time", "700ms"]) } else { run };
+        let run = if how == "time" {
+            run.args(["--max-time", "700ms"])
+        } else {
+            run
+        };
         let running = run.start();
         speak(&running, "go");
         let asked = question(&running, 1);
@@ -265,9 +283,8 @@ fn a_question_that_is_void_is_taken_back() {
             "request" => interrupt(&running),
             _ => {}
         }
-        let cancelled = running.wait_for_record(LONG, |record| {
-            record["type"] == "control_cancel_request"
-        });
+        let cancelled =
+            running.wait_for_record(LONG, |record| record["type"] == "control_cancel_request");
         assert_eq!(cancelled.unwrap().0["request_id"], asked["request_id"]);
         // It comes too late.
         let yes = json!({ "subtype": "success", "request_id": asked["request_id"],
@@ -289,10 +306,16 @@ fn a_no_may_end_the_turn_before_a_neighbour_begins() {
     let calls = [("c1", "touch first"), ("c2", marker.as_str())];
     let server = ModelServer::start([api.bashes(&calls), api.say("again")]);
     let rule = format!("Bash({marker})");
-    let running = host(&scratch, &server, api).args(["--allowedTools", &rule]).start();
+    let running = host(&scratch, &server, api)
+        .args(["--allowedTools", &rule])
+        .start();
     speak(&running, "go");
     let asked = question(&running, 1);
-    answer(&running, &asked, json!({ "behavior": "deny", "message": "leave it", "interrupt": true }));
+    answer(
+        &running,
+        &asked,
+        json!({ "behavior": "deny", "message": "leave it", "interrupt": true }),
+    );
     let result = wait_for_result(&running, 1);
     assert_eq!(result["reason"], "interrupted");
     speak(&running, "go on");
@@ -349,8 +372,14 @@ fn who_may_be_asked_is_told() {
         crate::support::end(&run.arg("go").start())
     };
     for (flags, words) in [
-        (&["--permission-prompt-tool", "mcp__auth__ask"][..], "\"stdio\" asks"),
-        (&["--permission-prompt-tool", "stdio"][..], "needs --input-format stream-json"),
+        (
+            &["--permission-prompt-tool", "mcp__auth__ask"][..],
+            "\"stdio\" asks",
+        ),
+        (
+            &["--permission-prompt-tool", "stdio"][..],
+            "needs --input-format stream-json",
+        ),
     ] {
         let finished = run(flags);
         finished.assert_code(2);
@@ -373,7 +402,10 @@ fn without_a_host_that_is_asked_a_call_is_refused() {
     let done = finish(&running);
     assert_eq!(done.answer(), "ok");
     let denial = &done.result()["permission_denials"][0];
-    assert_eq!((&denial["decided_by"], &denial["cause"]), (&json!("nobody"), &json!("uncovered")));
+    assert_eq!(
+        (&denial["decided_by"], &denial["cause"]),
+        (&json!("nobody"), &json!("uncovered"))
+    );
     assert!(!scratch.marker().exists());
 }
 
@@ -382,9 +414,15 @@ fn a_rule_that_denies_is_told_as_the_policy() {
     let scratch = Scratch::new();
     let server = one_call(&scratch, Api::Messages);
     let run = tooloop(&scratch, &server, Api::Messages);
-    let done = finish(&run.args(["--disallowedTools", "Bash(touch *)", "go"]).start());
+    let done = finish(
+        &run.args(["--disallowedTools", "Bash(touch *)", "go"])
+            .start(),
+    );
     let denial = &done.result()["permission_denials"][0];
-    assert_eq!((&denial["decided_by"], &denial["cause"]), (&json!("policy"), &Value::Null));
+    assert_eq!(
+        (&denial["decided_by"], &denial["cause"]),
+        (&json!("policy"), &Value::Null)
+    );
 }
 
 #[test]
@@ -403,7 +441,12 @@ fn a_strict_run_ends_where_somebody_would_have_to_be_asked() {
         if format == "text" {
             let finished = crate::support::end(&running);
             finished.assert_code(63);
-            assert!(finished.stderr.text().contains("permission was needed for a call of bash"));
+            assert!(
+                finished
+                    .stderr
+                    .text()
+                    .contains("permission was needed for a call of bash")
+            );
         } else {
             let done = finish(&running);
             let words = done.failed(63, "permission_needed");

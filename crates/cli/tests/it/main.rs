@@ -14,6 +14,7 @@
 mod asking;
 mod bash;
 mod collector;
+mod everyday;
 mod exits;
 mod files;
 mod full_disk;

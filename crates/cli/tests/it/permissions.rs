@@ -57,7 +57,9 @@ fn calls<'l>(lines: &'l [String], ids: &'l [String]) -> Vec<(&'l str, &'l str)> 
 }
 
 fn ids(lines: &[String]) -> Vec<String> {
-    (0..lines.len()).map(|number| format!("c_{number}")).collect()
+    (0..lines.len())
+        .map(|number| format!("c_{number}"))
+        .collect()
 }
 
 both! {
@@ -142,14 +144,34 @@ fn the_exit_status_tells_the_decision() {
     let scratch = Scratch::new();
     for (arguments, status, words) in [
         (&["git log -n 1 | head"][..], 0, "decision: allow"),
-        (&["git log; touch M"][..], 3, "decision: ask: `touch M` is not covered"),
-        (&["make all"][..], 3, "decision: ask: the rule Bash(make *) asks"),
+        (
+            &["git log; touch M"][..],
+            3,
+            "decision: ask: `touch M` is not covered",
+        ),
+        (
+            &["make all"][..],
+            3,
+            "decision: ask: the rule Bash(make *) asks",
+        ),
         (&["env A=1 sh -c 'git push'"][..], 4, "decision: deny: "),
         (&["if ["][..], 3, "decision: ask: "),
         (&["--tool", "edit", "src/main.rs"][..], 0, "decision: allow"),
-        (&["--tool", "Edit", "other.rs"][..], 3, "decision: ask: writing "),
-        (&["--tool", "read", "/etc/hosts"][..], 3, "outside of the workspace"),
-        (&["--tool", "read", r#"{"path":"a"}"#][..], 0, "decision: allow"),
+        (
+            &["--tool", "Edit", "other.rs"][..],
+            3,
+            "decision: ask: writing ",
+        ),
+        (
+            &["--tool", "read", "/etc/hosts"][..],
+            3,
+            "outside of the workspace",
+        ),
+        (
+            &["--tool", "read", r#"{"path":"a"}"#][..],
+            0,
+            "decision: allow",
+        ),
         (&["--tool", "web_fetch", "docs.rs"][..], 3, "docs.rs"),
         (&["--tool", "nothing", "{}"][..], 2, ""),
         (&["--tool", "todo", "x"][..], 2, ""),
@@ -168,28 +190,53 @@ fn an_explanation_names_the_rule_and_its_place() {
     finished.assert_code(4);
     let told: Value = serde_json::from_str(&finished.stdout.text()).unwrap();
     assert_eq!(told["decision"], "deny");
-    assert!(told["reason"].as_str().unwrap().contains("git push"), "{told}");
+    assert!(
+        told["reason"].as_str().unwrap().contains("git push"),
+        "{told}"
+    );
 }
 
 #[test]
 fn the_list_has_all_rules_the_strongest_first() {
     let scratch = Scratch::new();
-    let saved = format!("[{:?}]\nallowed_tools = [\"Bash(touch a)\"]\n", scratch.workspace());
+    let saved = format!(
+        "[{:?}]\nallowed_tools = [\"Bash(touch a)\"]\n",
+        scratch.workspace()
+    );
     scratch.write(scratch.config().join("tooloop/projects.toml"), saved);
     let finished = permissions(&scratch, &["list", "--json"]);
     finished.assert_code(0);
     let told: Value = serde_json::from_str(&finished.stdout.text()).unwrap();
-    let rules: Vec<_> = told["rules"].as_array().unwrap().iter()
-        .map(|rule| format!("{} {}", rule["list"].as_str().unwrap(), rule["rule"].as_str().unwrap()))
+    let rules: Vec<_> = told["rules"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|rule| {
+            format!(
+                "{} {}",
+                rule["list"].as_str().unwrap(),
+                rule["rule"].as_str().unwrap()
+            )
+        })
         .collect();
-    let first = ["deny Bash(git push *)", "ask Bash(make *)", "allow Bash(git log *)"];
+    let first = [
+        "deny Bash(git push *)",
+        "ask Bash(make *)",
+        "allow Bash(git log *)",
+    ];
     assert_eq!(rules[..3], first, "{told}");
-    let place = told["rules"].as_array().unwrap().iter()
+    let place = told["rules"]
+        .as_array()
+        .unwrap()
+        .iter()
         .find(|rule| rule["rule"] == "Bash(touch a)")
         .map(|rule| rule["places"][0]["place"].as_str().unwrap().to_owned())
         .unwrap();
     assert!(place.ends_with("tooloop/projects.toml:2:18"), "{place}");
     let finished = permissions(&scratch, &["list"]);
     let text = finished.stdout.text();
-    assert!(text.starts_with("mode: default\n") && text.contains("  Bash(make *)\n"), "{text}");
+    assert!(
+        text.starts_with("mode: default\n") && text.contains("  Bash(make *)\n"),
+        "{text}"
+    );
 }

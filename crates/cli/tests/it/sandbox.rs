@@ -18,7 +18,7 @@ use crate::support::{
 const API: Api = Api::Messages;
 
 /// Whether there is a sandbox here, and why not.
-fn missing() -> Option<&'static str> {
+pub(crate) fn missing() -> Option<&'static str> {
     static MISSING: OnceLock<Option<String>> = OnceLock::new();
     let missing = MISSING.get_or_init(|| {
         let (scratch, server) = (Scratch::new(), ModelServer::start([API.say("ok")]));
@@ -123,7 +123,10 @@ fn refusals(done: &Done) -> Vec<(String, Value)> {
 
 #[test]
 fn a_run_says_what_holds_it() {
-    let (scratch, server) = (Scratch::new(), ModelServer::start([API.say("ok"), API.say("ok")]));
+    let (scratch, server) = (
+        Scratch::new(),
+        ModelServer::start([API.say("ok"), API.say("ok")]),
+    );
     let run = asking(&scratch, &server, API).arg("go");
     let off = end(&run.clone().start());
     let first = off.stderr.text();
@@ -185,7 +188,10 @@ fn status_44_where_the_kernel_has_no_sandbox() {
     }
     // What goes without says so.
     for (wanted, line) in [
-        ("auto", "sandbox: off, commands run as you: no sandbox can be set up here"),
+        (
+            "auto",
+            "sandbox: off, commands run as you: no sandbox can be set up here",
+        ),
         ("off", "sandbox: off, commands run as you\n"),
     ] {
         let server = ModelServer::start([bash("c", "touch M"), API.say("ok")]);
@@ -264,10 +270,18 @@ fn nothing_is_written_outside_by_any_tool() {
             bash("shell", &format!("touch {marker}")),
             API.call("write", "write", &json!({"path": marker, "content": "x"})),
             API.call("read", "read", &json!({"path": path})),
-            API.call("edit", "edit", &json!({"path": path, "old": "old", "new": "new"})),
+            API.call(
+                "edit",
+                "edit",
+                &json!({"path": path, "old": "old", "new": "new"}),
+            ),
             API.call("patch", "apply_patch", &json!({"patch": patch})),
             bash("inside", "echo yes > inside; cat inside"),
-            API.call("file", "write", &json!({"path": "sub/file", "content": "x"})),
+            API.call(
+                "file",
+                "write",
+                &json!({"path": "sub/file", "content": "x"}),
+            ),
         ],
     );
     for id in ["shell", "write", "edit", "patch"] {
@@ -301,8 +315,16 @@ fn links_lead_nobody_out() {
         confined,
         &scratch,
         &[
-            API.call("a", "write", &json!({"path": "out/new.txt", "content": "x"})),
-            API.call("b", "edit", &json!({"path": "out/secret.txt", "old": "kk", "new": "x"})),
+            API.call(
+                "a",
+                "write",
+                &json!({"path": "out/new.txt", "content": "x"}),
+            ),
+            API.call(
+                "b",
+                "edit",
+                &json!({"path": "out/secret.txt", "old": "kk", "new": "x"}),
+            ),
             bash("c", "echo x > out/new.txt"),
             bash("d", "rm out/secret.txt"),
             bash("e", "ln out/secret.txt hard && echo x >> hard"),
@@ -342,10 +364,16 @@ fn a_linked_worktree_is_committed_in() {
         in_tree,
         &scratch,
         &[
-            bash("commit", &format!("{identity}; echo a > a; git add a; git commit -m x")),
+            bash(
+                "commit",
+                &format!("{identity}; echo a > a; git add a; git commit -m x"),
+            ),
             bash("hook", &format!("touch {}", hook.display())),
             bash("config", "git config core.pager x"),
-            bash("branch", "git switch -q -c other && git branch -q third && git gc -q"),
+            bash(
+                "branch",
+                "git switch -q -c other && git branch -q third && git gc -q",
+            ),
         ],
     );
     let (text, is_error) = done.tool_result("commit");
@@ -371,8 +399,14 @@ fn temporary_files_are_the_session_s_own() {
         confined,
         &scratch,
         &[
-            bash("make", "f=$(mktemp) && echo hidden > $f && cat $f && echo $TMPDIR"),
-            bash("write", &format!("echo from-bash > $TMPDIR/{name}; echo end")),
+            bash(
+                "make",
+                "f=$(mktemp) && echo hidden > $f && cat $f && echo $TMPDIR",
+            ),
+            bash(
+                "write",
+                &format!("echo from-bash > $TMPDIR/{name}; echo end"),
+            ),
             bash("tmp", &format!("echo from-tmp > {path}")),
             API.call("read", "read", &json!({"path": path})),
         ],
@@ -402,16 +436,26 @@ fn jobs_and_terminals_are_held_too() {
     needs_sandbox!();
     let scratch = Scratch::new();
     let marker = scratch.outside().join("M").display().to_string();
-    let job = json!({"command": format!("touch {marker}; touch inside"), "run_in_background": true});
-    let terminal = json!({"action": "start", "command": format!("touch {marker} inside2; echo over")});
+    let job =
+        json!({"command": format!("touch {marker}; touch inside"), "run_in_background": true});
+    let terminal =
+        json!({"action": "start", "command": format!("touch {marker} inside2; echo over")});
     let done = play(
         confined,
         &scratch,
         &[
             API.call("job", "bash", &job),
-            API.call("wait", "job_output", &json!({"id": "job_1", "wait_ms": 30_000})),
+            API.call(
+                "wait",
+                "job_output",
+                &json!({"id": "job_1", "wait_ms": 30_000}),
+            ),
             API.call("term", "terminal", &terminal),
-            API.call("look", "terminal", &json!({"action": "read", "id": "term_1", "wait_ms": 20_000})),
+            API.call(
+                "look",
+                "terminal",
+                &json!({"action": "read", "id": "term_1", "wait_ms": 20_000}),
+            ),
         ],
     );
     let (text, _) = done.tool_result("wait");
@@ -543,7 +587,11 @@ fn what_was_not_foreseen_is_refused_with_words_for_asking() {
     assert_eq!(refusals(&done).len(), 1);
     assert!(!scratch.outside().join("M").exists());
     // What fails for another reason is no refusal.
-    let done = play(confined, &scratch, &[bash("a", "cat nothing; touch none/M")]);
+    let done = play(
+        confined,
+        &scratch,
+        &[bash("a", "cat nothing; touch none/M")],
+    );
     assert_eq!(refusals(&done), []);
 }
 
@@ -583,7 +631,9 @@ fn a_folder_can_narrow_the_sandbox_and_not_widen_it() {
     let outside = scratch.outside().display().to_string();
     std::fs::write(
         &settings,
-        format!("sandbox = \"off\"\nsandbox_network = \"on\"\nsandbox_writable = [\"{outside}\"]\n"),
+        format!(
+            "sandbox = \"off\"\nsandbox_network = \"on\"\nsandbox_writable = [\"{outside}\"]\n"
+        ),
     )
     .unwrap();
     let automatic = |scratch: &Scratch, server: &ModelServer| {
@@ -595,7 +645,10 @@ fn a_folder_can_narrow_the_sandbox_and_not_widen_it() {
         &[bash("a", &format!("touch {outside}/M; touch .tooloop/x"))],
     );
     let sandbox = &done.records[0]["sandbox"];
-    assert_eq!((&sandbox["profile"], &sandbox["network"]), (&json!("workspace"), &json!("off")));
+    assert_eq!(
+        (&sandbox["profile"], &sandbox["network"]),
+        (&json!("workspace"), &json!("off"))
+    );
     assert!(!scratch.outside().join("M").exists());
     assert!(!scratch.workspace().join(".tooloop/x").exists());
     std::fs::write(&settings, "sandbox = \"read-only\"\n").unwrap();
@@ -608,7 +661,10 @@ fn a_folder_can_narrow_the_sandbox_and_not_widen_it() {
 fn settings_of_a_person_widen_and_hide() {
     needs_sandbox!();
     let scratch = Scratch::new();
-    let (open, hidden) = (scratch.outside().join("open"), scratch.outside().join("hidden"));
+    let (open, hidden) = (
+        scratch.outside().join("open"),
+        scratch.outside().join("hidden"),
+    );
     std::fs::create_dir_all(&open).unwrap();
     std::fs::create_dir_all(&hidden).unwrap();
     std::fs::write(hidden.join("key"), "kk-hidden\n").unwrap();
@@ -625,7 +681,11 @@ fn settings_of_a_person_widen_and_hide() {
             bash("a", &format!("touch {}/M", open.display())),
             bash("b", &format!("cat {key}")),
             API.call("c", "read", &json!({"path": key})),
-            API.call("d", "write", &json!({"path": open.join("N"), "content": "x"})),
+            API.call(
+                "d",
+                "write",
+                &json!({"path": open.join("N"), "content": "x"}),
+            ),
         ],
     );
     assert!(open.join("M").exists() && open.join("N").exists());
@@ -672,7 +732,9 @@ fn a_private_folder_is_nobody_else_s() {
         .collect();
     assert!(!own.is_empty());
     for path in own {
-        let Ok(metadata) = path.metadata() else { continue };
+        let Ok(metadata) = path.metadata() else {
+            continue;
+        };
         assert_eq!(metadata.permissions().mode() & 0o077, 0, "{path:?}");
     }
     kill(&running);
@@ -683,9 +745,10 @@ fn a_private_folder_is_nobody_else_s() {
 #[test]
 fn a_wrong_word_is_a_wrong_setting() {
     let scratch = Scratch::new();
-    let run = bare(&scratch)
-        .env("ANTHROPIC_API_KEY", "k")
-        .args(["-p", "--sandbox", "strict", "go"]);
+    let run =
+        bare(&scratch)
+            .env("ANTHROPIC_API_KEY", "k")
+            .args(["-p", "--sandbox", "strict", "go"]);
     let finished = end(&run.start());
     finished.assert_code(44);
     let words = finished.stderr.text();

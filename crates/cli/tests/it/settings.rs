@@ -20,9 +20,17 @@ fn forms() -> Vec<(&'static str, Vec<u8>, &'static [&'static str])> {
         (
             OWN,
             own.replace("disallowed_tools", "disalowed_tools").into(),
-            &["config.toml:2:1: ", "`disalowed_tools`", "`disallowed_tools`"],
+            &[
+                "config.toml:2:1: ",
+                "`disalowed_tools`",
+                "`disallowed_tools`",
+            ],
         ),
-        (OWN, half(&own).into(), &["config.toml:2:", "not valid TOML"]),
+        (
+            OWN,
+            half(&own).into(),
+            &["config.toml:2:", "not valid TOML"],
+        ),
         (
             OWN,
             own.replace(&format!("[\"{RULE}\"]"), "true").into(),
@@ -41,7 +49,11 @@ fn forms() -> Vec<(&'static str, Vec<u8>, &'static [&'static str])> {
             json.replace("permissions", "permission").into(),
             &["settings.json:2:3: ", "`permission`", "`permissions`"],
         ),
-        (JSON, half(&json).into(), &["settings.json:", "not valid JSON"]),
+        (
+            JSON,
+            half(&json).into(),
+            &["settings.json:", "not valid JSON"],
+        ),
         (
             JSON,
             json.replace(&format!("[\"{RULE}\"]"), "true").into(),
@@ -61,9 +73,12 @@ fn a_rule_that_denies_holds_or_nothing_is_run() {
         let server =
             ModelServer::start([Api::Messages.bash("c", &command), Api::Messages.say("ok")]);
         // An empty file forbids nothing: then the usual question, which nobody is asked, holds.
-        let mode = if content.is_empty() { "default" } else { "bypassPermissions" };
-        let run = asking(&scratch, &server, Api::Messages)
-            .args(["--permission-mode", mode, "go"]);
+        let mode = if content.is_empty() {
+            "default"
+        } else {
+            "bypassPermissions"
+        };
+        let run = asking(&scratch, &server, Api::Messages).args(["--permission-mode", mode, "go"]);
         let finished = end(&run.start());
         let said = finished.stderr.text();
         let shown = String::from_utf8_lossy(&content);
@@ -101,15 +116,21 @@ fn a_file_that_cannot_be_read_stops_the_run() {
         let command = format!("touch {}", scratch.marker().display());
         let server =
             ModelServer::start([Api::Messages.bash("c", &command), Api::Messages.say("ok")]);
-        let run = asking(&scratch, &server, Api::Messages)
-            .args(["--permission-mode", "bypassPermissions", "go"]);
+        let run = asking(&scratch, &server, Api::Messages).args([
+            "--permission-mode",
+            "bypassPermissions",
+            "go",
+        ]);
         let finished = end(&run.start());
         if is_readable {
             finished.assert_code(0);
         } else {
             finished.assert_code(52);
             let said = finished.stderr.text();
-            assert!(said.contains(name) && said.contains("permission denied"), "{said}");
+            assert!(
+                said.contains(name) && said.contains("permission denied"),
+                "{said}"
+            );
         }
         assert!(!scratch.marker().exists());
         std::fs::set_permissions(&path, mode(0o600)).unwrap();
@@ -126,7 +147,10 @@ fn keys_reach_no_command_unless_they_are_named() {
         "key_variable = \"TEAM_TOKEN\"\npass_environment = [\"OTHER_TOKEN\"]\n",
     );
     let server = ModelServer::start([
-        Api::Messages.bash("c", "env | grep -o 'kk-.*' | sort | tr '\\n' ' '; echo $FOO"),
+        Api::Messages.bash(
+            "c",
+            "env | grep -o 'kk-.*' | sort | tr '\\n' ' '; echo $FOO",
+        ),
         Api::Messages.say("ok"),
     ]);
     let run = asking(&scratch, &server, Api::Messages)
@@ -135,7 +159,13 @@ fn keys_reach_no_command_unless_they_are_named() {
         .env("OPENAI_API_KEY", "kk-BBB")
         .env("OTHER_TOKEN", "kk-DDD")
         .env("FOO", "bar")
-        .args(["--allowedTools", "Bash", "--output-format", "stream-json", "go"]);
+        .args([
+            "--allowedTools",
+            "Bash",
+            "--output-format",
+            "stream-json",
+            "go",
+        ]);
     let done = finish(&run.start());
     assert_eq!(done.tool_result("c").0.trim(), "kk-DDD bar");
     // A folder cannot open that door.
@@ -148,7 +178,13 @@ fn keys_reach_no_command_unless_they_are_named() {
     let run = asking(&scratch, &server, Api::Messages)
         .env("OPENAI_API_KEY", "kk-BBB")
         .env("FOO", "bar")
-        .args(["--allowedTools", "Bash", "--output-format", "stream-json", "go"]);
+        .args([
+            "--allowedTools",
+            "Bash",
+            "--output-format",
+            "stream-json",
+            "go",
+        ]);
     let done = finish(&run.start());
     assert_eq!(done.tool_result("c").0.trim(), "0\nbar");
     assert!(done.finished.stderr.text().contains("pass_environment"));

@@ -10,7 +10,10 @@ const JSON: &str = ".claude/settings.json";
 /// A folder that allows `touch` in both kinds of files and denies `rm`.
 fn folder() -> Scratch {
     let scratch = Scratch::new();
-    scratch.write(OWN, "disallowed_tools = [\"Bash(rm *)\"]\nlog = \"trace\"\n");
+    scratch.write(
+        OWN,
+        "disallowed_tools = [\"Bash(rm *)\"]\nlog = \"trace\"\n",
+    );
     scratch.write(JSON, "{\"permissions\": {\"allow\": [\"Bash(touch *)\"]}}");
     scratch
 }
@@ -20,7 +23,9 @@ fn tries(scratch: &Scratch, arguments: &[&str]) -> (bool, String) {
     std::fs::remove_file(scratch.marker()).unwrap_or_default();
     let command = format!("touch {}", scratch.marker().display());
     let server = ModelServer::start([Api::Messages.bash("c", &command), Api::Messages.say("ok")]);
-    let run = asking(scratch, &server, Api::Messages).args(arguments).arg("go");
+    let run = asking(scratch, &server, Api::Messages)
+        .args(arguments)
+        .arg("go");
     let finished = end(&run.start());
     // The run goes on whatever is left out.
     finished.assert_code(0);
@@ -40,8 +45,14 @@ fn an_unknown_folder_widens_nothing_and_each_thing_is_named() {
     let scratch = folder();
     let (made, said) = tries(&scratch, &[]);
     assert!(!made);
-    assert!(said.contains("config.toml:2:1: `log` is not applied: this folder is not trusted"), "{said}");
-    assert!(said.contains("settings.json:1:28: `permissions.allow` (Bash(touch *)) is not applied"), "{said}");
+    assert!(
+        said.contains("config.toml:2:1: `log` is not applied: this folder is not trusted"),
+        "{said}"
+    );
+    assert!(
+        said.contains("settings.json:1:28: `permissions.allow` (Bash(touch *)) is not applied"),
+        "{said}"
+    );
     assert_eq!(said.matches("is not applied").count(), 2, "{said}");
     assert!(!scratch.data().join("tooloop/trusted.json").exists());
 }
@@ -60,26 +71,46 @@ fn trust_is_given_once_and_taken_back() {
     // Nobody is there to say yes.
     let (code, said) = trust(&scratch, &[]);
     assert_eq!(code, 2, "{said}");
-    assert!(said.contains("Bash(touch *)  (.claude/settings.json:1)"), "{said}");
-    assert!(said.contains("log = \"trace\"  (.tooloop/config.toml:2)"), "{said}");
+    assert!(
+        said.contains("Bash(touch *)  (.claude/settings.json:1)"),
+        "{said}"
+    );
+    assert!(
+        said.contains("log = \"trace\"  (.tooloop/config.toml:2)"),
+        "{said}"
+    );
     assert!(!tries(&scratch, &[]).0);
 
     assert_eq!(trust(&scratch, &["--yes"]).0, 0);
     let (made, said) = tries(&scratch, &[]);
     assert!(made && !said.contains("is not applied"), "{said}");
-    assert!(trust(&scratch, &[]).1.contains("is trusted with all that it wants"));
+    assert!(
+        trust(&scratch, &[])
+            .1
+            .contains("is trusted with all that it wants")
+    );
     let listed = trust(&scratch, &["--list"]).1;
-    assert!(listed.contains("(2 approved)") && listed.contains("workspace"), "{listed}");
+    assert!(
+        listed.contains("(2 approved)") && listed.contains("workspace"),
+        "{listed}"
+    );
 
     // What has changed is left out again; what has not stays.
     scratch.write(OWN, "disallowed_tools = []\nlog = \"debug\"\n");
     let (made, said) = tries(&scratch, &[]);
     assert!(made);
-    assert!(said.contains("`log` is not applied: it is new, or has changed"), "{said}");
+    assert!(
+        said.contains("`log` is not applied: it is new, or has changed"),
+        "{said}"
+    );
     assert_eq!(said.matches("is not applied").count(), 1, "{said}");
     assert!(trust(&scratch, &[]).1.contains("log = \"debug\""));
 
-    assert!(trust(&scratch, &["--remove"]).1.contains("is not trusted any more"));
+    assert!(
+        trust(&scratch, &["--remove"])
+            .1
+            .contains("is not trusted any more")
+    );
     assert!(!tries(&scratch, &[]).0);
     assert!(trust(&scratch, &["--remove"]).1.contains("was not known"));
     assert_eq!(trust(&scratch, &["--list"]).1, "");
@@ -131,7 +162,10 @@ fn a_store_that_is_damaged_trusts_nothing() {
     scratch.write(&store, "{");
     let (made, said) = tries(&scratch, &[]);
     assert!(!made);
-    assert!(said.contains("trusted.json") && said.contains("none is"), "{said}");
+    assert!(
+        said.contains("trusted.json") && said.contains("none is"),
+        "{said}"
+    );
     assert_eq!(trust(&scratch, &["--yes"]).0, 52);
     assert_eq!(scratch.read(&store), "{");
 }
@@ -139,7 +173,14 @@ fn a_store_that_is_damaged_trusts_nothing() {
 #[test]
 fn a_folder_that_wants_nothing_needs_no_trust() {
     let scratch = Scratch::new();
-    scratch.write(OWN, "model = \"anthropic/m\"\ndisallowed_tools = [\"Bash(rm *)\"]\n");
-    assert!(trust(&scratch, &["--yes"]).1.contains("wants nothing that needs trust"));
+    scratch.write(
+        OWN,
+        "model = \"anthropic/m\"\ndisallowed_tools = [\"Bash(rm *)\"]\n",
+    );
+    assert!(
+        trust(&scratch, &["--yes"])
+            .1
+            .contains("wants nothing that needs trust")
+    );
     assert!(!scratch.data().join("tooloop/trusted.json").exists());
 }

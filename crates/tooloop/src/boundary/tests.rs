@@ -36,8 +36,7 @@ fn git_in(folder: &Path, arguments: &[&str]) -> bool {
 
 fn repository(folder: &Path) -> bool {
     fs::create_dir_all(folder).unwrap();
-    git_in(folder, &["init", "-q"])
-        && git_in(folder, &["commit", "-q", "--allow-empty", "-m", "x"])
+    git_in(folder, &["init", "-q"]) && git_in(folder, &["commit", "-q", "--allow-empty", "-m", "x"])
 }
 
 #[test]

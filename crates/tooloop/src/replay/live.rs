@@ -61,11 +61,7 @@ impl Live {
             approval: parts.approval,
             workspace: parts.workspace,
             background: Background::default(),
-            results: Arc::new(Results::new(
-                parts.results,
-                outputs.clone(),
-                parts.secrets,
-            )),
+            results: Arc::new(Results::new(parts.results, outputs.clone(), parts.secrets)),
             temporary: outputs,
             normal,
             asked: 0,

@@ -120,7 +120,10 @@ impl ToolConfinement {
             match grant {
                 Grant::Write(path) => {
                     let path = place(&path);
-                    let obeyed = self.obeyed.iter().filter(|obeyed| obeyed.starts_with(&path));
+                    let obeyed = self
+                        .obeyed
+                        .iter()
+                        .filter(|obeyed| obeyed.starts_with(&path));
                     profile.read_only.extend(obeyed.cloned());
                     profile.writable.push(path);
                 }
@@ -174,7 +177,11 @@ fn place(path: &Path) -> PathBuf {
         .find(|path| std::fs::symlink_metadata(path).is_ok());
     let there = there.unwrap_or(path);
     // A grant for a file that is not there must not open the whole system.
-    let there = if there.parent().is_none() { path } else { there };
+    let there = if there.parent().is_none() {
+        path
+    } else {
+        there
+    };
     there.canonicalize().unwrap_or_else(|_| there.to_owned())
 }
 

@@ -12,7 +12,7 @@ use tooloop_exec::{Mechanism, Output, SandboxNetwork, SandboxProfile};
 use tooloop_policy::Grant;
 use tooloop_tool::SandboxRefusal;
 
-use super::Wall;
+use super::{TempView, Wall};
 
 /// How many lines of output are looked at, from the end.
 const LINES: usize = 400;
@@ -93,11 +93,35 @@ impl Wall {
                     add(self.write_refused(path));
                 }
             }
+            if has_mounts && lower.contains("no such file or directory") {
+                let covered = paths(line, &self.directory);
+                let covered = covered.into_iter().find(|path| self.is_covered(path));
+                if let Some(path) = covered {
+                    add(SandboxRefusal {
+                        what: format!("reading {}", path.display()),
+                        rule: "commands see a private folder in place of the system's temporary ones"
+                            .into(),
+                        grant: Some(Grant::Write(path).to_string()),
+                    });
+                }
+            }
             if self.confined.profile.network == SandboxNetwork::Off && says(&NETWORK_ERRORS) {
                 add(network_refused(line));
             }
         }
         found
+    }
+
+    /// Whether a path is there, and commands see the private folder in its place.
+    fn is_covered(&self, path: &Path) -> bool {
+        let profile = &self.confined.profile;
+        let is_below = |roots: &[PathBuf]| roots.iter().any(|root| path.starts_with(root));
+        TempView::SEEN_AS
+            .iter()
+            .any(|folder| path.starts_with(folder))
+            && !path.starts_with(&profile.temp)
+            && !is_below(&profile.writable)
+            && std::fs::symlink_metadata(path).is_ok()
     }
 
     fn write_refused(&self, path: PathBuf) -> SandboxRefusal {
@@ -254,18 +278,47 @@ mod tests {
         let profile = profile(&inside);
         let o = outside.display();
         for (line, expected) in [
-            (format!("touch: cannot touch '{o}/x': Read-only file system"), Some(outside.join("x"))),
-            (format!("bash: line 1: {o}/x: Permission denied"), Some(outside.join("x"))),
-            (format!("PermissionError: [Errno 13] Permission denied: '{o}/my files/x'"), Some(outside.join("my files/x"))),
-            (format!("npm ERR! Error: EROFS: read-only file system, mkdir '{o}/_logs'"), Some(outside.join("_logs"))),
-            (format!("mv: cannot move 'a' to '{o}/a': Read-only file system"), Some(outside.join("a"))),
-            ("error: could not lock config file .git/config: Read-only file system".into(), Some(inside.join(".git/config"))),
-            (format!("touch: cannot touch '{}/x': Permission denied", inside.display()), None),
+            (
+                format!("touch: cannot touch '{o}/x': Read-only file system"),
+                Some(outside.join("x")),
+            ),
+            (
+                format!("bash: line 1: {o}/x: Permission denied"),
+                Some(outside.join("x")),
+            ),
+            (
+                format!("PermissionError: [Errno 13] Permission denied: '{o}/my files/x'"),
+                Some(outside.join("my files/x")),
+            ),
+            (
+                format!("npm ERR! Error: EROFS: read-only file system, mkdir '{o}/_logs'"),
+                Some(outside.join("_logs")),
+            ),
+            (
+                format!("mv: cannot move 'a' to '{o}/a': Read-only file system"),
+                Some(outside.join("a")),
+            ),
+            (
+                "error: could not lock config file .git/config: Read-only file system".into(),
+                Some(inside.join(".git/config")),
+            ),
+            (
+                format!(
+                    "touch: cannot touch '{}/x': Permission denied",
+                    inside.display()
+                ),
+                None,
+            ),
             ("cat: /proc/1/mem: Permission denied".into(), None),
             ("Permission denied".into(), None),
-            ("touch: cannot touch ‘../o/x’: Read-only file system".into(), Some(inside.join("../o/x"))),
+            (
+                "touch: cannot touch ‘../o/x’: Read-only file system".into(),
+                Some(inside.join("../o/x")),
+            ),
         ] {
-            let found = paths(&line, &inside).into_iter().find(|path| is_refused(path, &profile));
+            let found = paths(&line, &inside)
+                .into_iter()
+                .find(|path| is_refused(path, &profile));
             assert_eq!(found, expected, "{line}");
         }
     }
@@ -273,10 +326,22 @@ mod tests {
     #[test]
     fn what_programs_say_names_the_host() {
         for (line, expected) in [
-            ("curl: (6) Could not resolve host: example.com", Some("example.com")),
-            ("fatal: unable to access 'https://u:p@git.example.org/x.git/': Could not resolve host: git.example.org", Some("git.example.org")),
-            ("npm ERR! network request to https://registry.npmjs.org/x failed, reason: getaddrinfo EAI_AGAIN registry.npmjs.org", Some("registry.npmjs.org")),
-            ("dial tcp: lookup proxy.golang.org: no such host", Some("proxy.golang.org")),
+            (
+                "curl: (6) Could not resolve host: example.com",
+                Some("example.com"),
+            ),
+            (
+                "fatal: unable to access 'https://u:p@git.example.org/x.git/': Could not resolve host: git.example.org",
+                Some("git.example.org"),
+            ),
+            (
+                "npm ERR! network request to https://registry.npmjs.org/x failed, reason: getaddrinfo EAI_AGAIN registry.npmjs.org",
+                Some("registry.npmjs.org"),
+            ),
+            (
+                "dial tcp: lookup proxy.golang.org: no such host",
+                Some("proxy.golang.org"),
+            ),
             ("main.go: socket: Network is unreachable", None),
             ("ping: connect: Network is unreachable", None),
         ] {

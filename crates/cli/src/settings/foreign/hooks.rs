@@ -25,13 +25,19 @@ const OTHER_EVENTS: [&str; 8] = [
 impl Foreign {
     pub(super) fn hooks(&mut self, value: &Value<'_>, ground: Ground<'_>) {
         let Value::Object(events) = value else {
-            let words = format!("`hooks` is not applied: it must be an object, not {}", found(value));
+            let words = format!(
+                "`hooks` is not applied: it must be an object, not {}",
+                found(value)
+            );
             return self.doubt(value.start(), words);
         };
         for property in &events.properties {
             let (name, at, value) = parts(property);
             if OTHER_EVENTS.contains(&name) {
-                self.doubt(at, format!("`hooks.{name}` is not applied: there is no such event here"));
+                self.doubt(
+                    at,
+                    format!("`hooks.{name}` is not applied: there is no such event here"),
+                );
                 continue;
             }
             match hook::event(name) {
@@ -80,7 +86,10 @@ impl Foreign {
                     // Without it the hook would be run where it is not meant to be.
                     self.doubt(
                         other.start(),
-                        format!("`hooks.{name}` is not applied: its `matcher` is {}", found(other)),
+                        format!(
+                            "`hooks.{name}` is not applied: its `matcher` is {}",
+                            found(other)
+                        ),
                     );
                     return;
                 }

@@ -80,7 +80,9 @@ pub(super) fn read(text: &str, ground: Ground<'_>) -> Foreign {
         Ok(parsed) => parsed.value,
         Err(error) => {
             let what = error.kind().to_string().to_lowercase();
-            foreign.faults.push((error.range().start, Fault::Json(what)));
+            foreign
+                .faults
+                .push((error.range().start, Fault::Json(what)));
             return foreign;
         }
     };
@@ -132,7 +134,10 @@ impl Foreign {
             let words = format!("is where rules stand: put `{shown}` into it");
             self.fault(at, "permissions", words);
         } else if slip(name, "hooks") && holds_more(value) {
-            self.doubt(at, format!("`{shown}` is not read: `hooks` is the nearest valid key"));
+            self.doubt(
+                at,
+                format!("`{shown}` is not read: `hooks` is the nearest valid key"),
+            );
         }
     }
 
@@ -173,7 +178,12 @@ impl Foreign {
         let folded = name.to_ascii_lowercase();
         let nearest = keys
             .iter()
-            .map(|key| (strsim::jaro_winkler(&key.to_ascii_lowercase(), &folded), *key))
+            .map(|key| {
+                (
+                    strsim::jaro_winkler(&key.to_ascii_lowercase(), &folded),
+                    *key,
+                )
+            })
             .max_by(|(one, _), (other, _)| one.total_cmp(other))
             .filter(|(likeness, _)| *likeness >= 0.7);
         let nearest = match nearest {
@@ -222,7 +232,11 @@ impl Foreign {
         for element in &array.elements {
             let at = element.start();
             let Value::StringLit(text) = element else {
-                wrong(self, at, format!("must hold strings only, not {}", found(element)));
+                wrong(
+                    self,
+                    at,
+                    format!("must hold strings only, not {}", found(element)),
+                );
                 continue;
             };
             match rule::translate(&text.value, kind, ground) {
@@ -253,7 +267,10 @@ impl Foreign {
             ),
             Ok(mode) => self.mode = Some((at, mode)),
             Err(_) if OTHERS.contains(&word) => {
-                self.doubt(at, format!("`{KEY}` is not applied: there is no mode {word:?} here"));
+                self.doubt(
+                    at,
+                    format!("`{KEY}` is not applied: there is no mode {word:?} here"),
+                );
             }
             Err(_) => {
                 let modes = Mode::ALL.map(Mode::name).join(", ");
@@ -280,7 +297,10 @@ impl Foreign {
                     };
                     self.directories.push((at, written, path));
                 }
-                _ => self.doubt(at, format!("`{KEY}` holds what is no folder; it is not applied")),
+                _ => self.doubt(
+                    at,
+                    format!("`{KEY}` holds what is no folder; it is not applied"),
+                ),
             }
         }
     }
@@ -289,7 +309,10 @@ impl Foreign {
         match value {
             Value::BooleanLit(truth) => truth.value.then_some(at),
             _ => {
-                self.doubt(value.start(), format!("`{key}` is not applied: it must be true or false"));
+                self.doubt(
+                    value.start(),
+                    format!("`{key}` is not applied: it must be true or false"),
+                );
                 None
             }
         }
@@ -298,7 +321,9 @@ impl Foreign {
     /// A key that stands there twice: one of them would be forgotten.
     fn twice(&mut self, properties: &[ObjectProp<'_>], keys: &[&'static str], of: &'static str) {
         for key in keys {
-            let mut found = properties.iter().filter(|property| parts(property).0 == *key);
+            let mut found = properties
+                .iter()
+                .filter(|property| parts(property).0 == *key);
             if let (Some(_), Some(second)) = (found.next(), found.next()) {
                 let at = parts(second).1;
                 self.fault(at, of, format!("has `{key}` twice"));
@@ -309,7 +334,11 @@ impl Foreign {
 
 /// Name, offset of the name, and value.
 fn parts<'p>(property: &'p ObjectProp<'_>) -> (&'p str, usize, &'p Value<'p>) {
-    (property.name.as_str(), property.range.start, &property.value)
+    (
+        property.name.as_str(),
+        property.range.start,
+        &property.value,
+    )
 }
 
 fn is_list(value: &Value<'_>) -> bool {

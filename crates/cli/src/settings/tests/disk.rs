@@ -39,10 +39,16 @@ fn unreadable(file: &Path, reason: &str) -> String {
 fn nothing_there_is_fine() {
     let folder = tempfile::tempdir().unwrap();
     let sources = self::sources(folder.path());
-    assert_eq!(load(&sources, &Files::default()).unwrap().settings, Settings::default());
+    assert_eq!(
+        load(&sources, &Files::default()).unwrap().settings,
+        Settings::default()
+    );
     // A file where the folder would be.
     fs::write(folder.path().join(".tooloop"), "").unwrap();
-    assert_eq!(load(&sources, &Files::default()).unwrap().settings, Settings::default());
+    assert_eq!(
+        load(&sources, &Files::default()).unwrap().settings,
+        Settings::default()
+    );
 }
 
 #[test]
@@ -131,7 +137,10 @@ fn a_file_without_end_is_refused() {
         unreadable(&file, "it is larger than 1 MiB")
     );
     fs::write(&file, vec![b'#'; 1 << 20]).unwrap();
-    assert_eq!(load(&sources, &Files::default()).unwrap().settings, Settings::default());
+    assert_eq!(
+        load(&sources, &Files::default()).unwrap().settings,
+        Settings::default()
+    );
 }
 
 #[test]
@@ -141,7 +150,10 @@ fn a_file_that_was_asked_for_must_be_there_and_may_be_a_device() {
     sources.explicit = Some(file.clone());
     assert_eq!(error(&sources), unreadable(&file, "there is no such file"));
     sources.explicit = Some("/dev/null".into());
-    assert_eq!(load(&sources, &Files::default()).unwrap().settings, Settings::default());
+    assert_eq!(
+        load(&sources, &Files::default()).unwrap().settings,
+        Settings::default()
+    );
     sources.explicit = Some("/dev/zero".into());
     assert_eq!(
         error(&sources),

@@ -44,7 +44,10 @@ fn what_would_widen_is_not_applied_and_said() {
         ("sandbox_writable", "sandbox_writable = [\"/\"]"),
         ("shell", "shell = \"/w/sh\""),
         ("pass_environment", "pass_environment = [\"A_KEY\"]"),
-        ("additional_directories", "additional_directories = [\"../x\"]"),
+        (
+            "additional_directories",
+            "additional_directories = [\"../x\"]",
+        ),
         ("permission_mode", "permission_mode = \"acceptEdits\""),
         ("permission_mode", "permission_mode = \"default\""),
         ("spool_max_bytes", "spool_max_bytes = 2_000_000_000"),
@@ -55,7 +58,12 @@ fn what_would_widen_is_not_applied_and_said() {
     ];
     // Nothing is wider than the default set of tools, and nothing is ruled out by default.
     let is_other = |key: &&key::Key| !{
-        let rest = ["disable_bypass_permissions", "sandbox_allows", "sandbox_caches", "tools"];
+        let rest = [
+            "disable_bypass_permissions",
+            "sandbox_allows",
+            "sandbox_caches",
+            "tools",
+        ];
         !rest.contains(&key.name)
     };
     for key in KEYS.iter().filter(is_other) {
@@ -204,10 +212,11 @@ fn whether_json_is_read_is_no_affair_of_a_folder() {
 
 #[test]
 fn what_is_new_or_has_changed_since_needs_trust_again() {
-    let hooks = |command: &str| {
-        format!("\n[[hooks]]\nevent = \"Stop\"\ncommand = \"{command}\"\n")
-    };
-    let text = format!("allowed_tools = [\"Read\", \"Edit\"]\nlog = \"info\"{}", hooks("one"));
+    let hooks = |command: &str| format!("\n[[hooks]]\nevent = \"Stop\"\ncommand = \"{command}\"\n");
+    let text = format!(
+        "allowed_tools = [\"Read\", \"Edit\"]\nlog = \"info\"{}",
+        hooks("one")
+    );
     let world = World::new().file(PROJECT, text).trusting();
     assert_eq!(world.load().unwrap().trust, Trust::Trusted);
     // Less, in another order and in another file is no news.
@@ -223,14 +232,21 @@ fn what_is_new_or_has_changed_since_needs_trust_again() {
     assert_eq!(loaded.trust, Trust::Untrusted);
     assert_eq!(loaded.settings.log, None);
     assert_eq!(loaded.settings.allowed_tools, rules(&["Edit"]));
-    let commands: Vec<_> = loaded.settings.hooks.iter().map(|hook| &*hook.command).collect();
+    let commands: Vec<_> = loaded
+        .settings
+        .hooks
+        .iter()
+        .map(|hook| &*hook.command)
+        .collect();
     assert_eq!(commands, ["one"]);
     let news = "it is new, or has changed since this folder was trusted; `tooloop trust` shows and \
                 trusts it, --trust-folder does for one run";
     assert_eq!(
         loaded.warnings,
         [
-            format!("{LOCAL}:1:1: `log` is not applied: {news}, or put it into /u/config.toml or set TOOLOOP_LOG"),
+            format!(
+                "{LOCAL}:1:1: `log` is not applied: {news}, or put it into /u/config.toml or set TOOLOOP_LOG"
+            ),
             format!(
                 "{LOCAL}:2:26: `allowed_tools` (Bash) is not applied: {news}, or put it into /u/config.toml \
                  or set TOOLOOP_ALLOWED_TOOLS"
@@ -238,7 +254,11 @@ fn what_is_new_or_has_changed_since_needs_trust_again() {
             format!("{LOCAL}:7:1: `hooks` (Stop: two) is not applied: {news}"),
         ]
     );
-    let left_out: Vec<_> = loaded.widenings.iter().filter(|one| !one.approved).collect();
+    let left_out: Vec<_> = loaded
+        .widenings
+        .iter()
+        .filter(|one| !one.approved)
+        .collect();
     assert_eq!(left_out.len(), 3);
 }
 

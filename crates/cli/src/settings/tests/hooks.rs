@@ -25,7 +25,13 @@ fn hooks_are_read_with_their_places() {
     assert_eq!(
         loaded.settings.hooks,
         [
-            hook(HookEvent::PreToolUse, Some("bash|edit"), "./check.sh", 5, "/u/config.toml:3"),
+            hook(
+                HookEvent::PreToolUse,
+                Some("bash|edit"),
+                "./check.sh",
+                5,
+                "/u/config.toml:3"
+            ),
             hook(HookEvent::Stop, None, "say done", 60, "/u/config.toml:9"),
             hook(HookEvent::SessionEnd, None, "bye", 60, "/x/extra.toml:1"),
         ]
@@ -34,7 +40,8 @@ fn hooks_are_read_with_their_places() {
     assert_eq!(
         described(&loaded, "hooks"),
         (
-            r#"["PreToolUse of bash|edit: ./check.sh", "Stop: say done", "SessionEnd: bye"]"#.to_owned(),
+            r#"["PreToolUse of bash|edit: ./check.sh", "Stop: say done", "SessionEnd: bye"]"#
+                .to_owned(),
             "/u/config.toml:3, /u/config.toml:9, /x/extra.toml:1".to_owned()
         )
     );
@@ -43,17 +50,50 @@ fn hooks_are_read_with_their_places() {
 #[test]
 fn what_is_wrong_with_a_hook_is_named() {
     let table = [
-        ("hooks = 3", "1:9: `hooks` must be a list of tables: write [[hooks]], then a line for each of event and command"),
-        ("[hooks]\nevent = \"Stop\"", "1:1: `hooks` must be a list of tables: write [[hooks]], then a line for each of event and command"),
-        ("hooks = [3]", "1:10: `hooks` must be a list of tables: write [[hooks]], then a line for each of event and command"),
-        ("[[hooks]]\nevent = \"PreTolUse\"\ncommand = \"x\"", "2:9: `hooks` names no event with \"PreTolUse\": the nearest is `PreToolUse`"),
-        ("[[hooks]]\nevent = \"pre_tool_use\"\ncommand = \"x\"", "2:9: `hooks` names no event with \"pre_tool_use\": the nearest is `PreToolUse`"),
-        ("[[hooks]]\nevent = \"Stop\"\ncomand = \"x\"", "3:1: `hooks` has an unknown key `comand`, the nearest valid key is `command`"),
-        ("[[hooks]]\nevent = \"Stop\"", "1:1: `hooks` has a hook without `command`"),
-        ("[[hooks]]\ncommand = \"x\"", "1:1: `hooks` has a hook without `event`"),
-        ("[[hooks]]\nevent = \"Stop\"\ncommand = \" \"", "3:11: `hooks` has a `command` that is no text, or an empty one"),
-        ("[[hooks]]\nevent = \"Stop\"\ncommand = \"x\"\ntimeout_ms = 0", "4:14: `hooks` has a `timeout_ms` that is no whole number from 1 to 86400000"),
-        ("[[hoks]]\nevent = \"Stop\"", "1:3: unknown key `hoks`, the nearest valid key is `hooks`"),
+        (
+            "hooks = 3",
+            "1:9: `hooks` must be a list of tables: write [[hooks]], then a line for each of event and command",
+        ),
+        (
+            "[hooks]\nevent = \"Stop\"",
+            "1:1: `hooks` must be a list of tables: write [[hooks]], then a line for each of event and command",
+        ),
+        (
+            "hooks = [3]",
+            "1:10: `hooks` must be a list of tables: write [[hooks]], then a line for each of event and command",
+        ),
+        (
+            "[[hooks]]\nevent = \"PreTolUse\"\ncommand = \"x\"",
+            "2:9: `hooks` names no event with \"PreTolUse\": the nearest is `PreToolUse`",
+        ),
+        (
+            "[[hooks]]\nevent = \"pre_tool_use\"\ncommand = \"x\"",
+            "2:9: `hooks` names no event with \"pre_tool_use\": the nearest is `PreToolUse`",
+        ),
+        (
+            "[[hooks]]\nevent = \"Stop\"\ncomand = \"x\"",
+            "3:1: `hooks` has an unknown key `comand`, the nearest valid key is `command`",
+        ),
+        (
+            "[[hooks]]\nevent = \"Stop\"",
+            "1:1: `hooks` has a hook without `command`",
+        ),
+        (
+            "[[hooks]]\ncommand = \"x\"",
+            "1:1: `hooks` has a hook without `event`",
+        ),
+        (
+            "[[hooks]]\nevent = \"Stop\"\ncommand = \" \"",
+            "3:11: `hooks` has a `command` that is no text, or an empty one",
+        ),
+        (
+            "[[hooks]]\nevent = \"Stop\"\ncommand = \"x\"\ntimeout_ms = 0",
+            "4:14: `hooks` has a `timeout_ms` that is no whole number from 1 to 86400000",
+        ),
+        (
+            "[[hoks]]\nevent = \"Stop\"",
+            "1:3: unknown key `hoks`, the nearest valid key is `hooks`",
+        ),
     ];
     for (text, expected) in table {
         for path in [USER, PROJECT] {
@@ -63,7 +103,10 @@ fn what_is_wrong_with_a_hook_is_named() {
     }
     let text = "[[hooks]]\nevent = \"PreToolUse\"\nmatcher = \"(\"\ncommand = \"x\"";
     let error = World::new().file(USER, text).error();
-    assert!(error.starts_with("/u/config.toml:3:11: `hooks` has a wrong matcher: "), "{error}");
+    assert!(
+        error.starts_with("/u/config.toml:3:11: `hooks` has a wrong matcher: "),
+        "{error}"
+    );
 }
 
 #[test]

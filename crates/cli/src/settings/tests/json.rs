@@ -14,29 +14,85 @@ fn a_rule_that_denies_is_obeyed_or_the_run_is_refused() {
     for path in [JSON_USER, JSON_PROJECT, JSON_LOCAL, JSON_MANAGED] {
         for text in [DENY, &crlf, &commented] {
             let loaded = World::new().file(path, text).load().unwrap();
-            assert_eq!(loaded.settings.disallowed_tools, rules(&["Bash(touch *)"]), "{text}");
+            assert_eq!(
+                loaded.settings.disallowed_tools,
+                rules(&["Bash(touch *)"]),
+                "{text}"
+            );
             assert_eq!(loaded.warnings, [""; 0]);
             assert_eq!(loaded.rules[0].place.to_string(), format!("{path}:3:14"));
-            assert_eq!(described(&loaded, "disallowed_tools").1, format!("{path}:3"));
+            assert_eq!(
+                described(&loaded, "disallowed_tools").1,
+                format!("{path}:3")
+            );
         }
         let table = [
-            (DENY.replace("deny", "denny"), "3:5: `permissions` has an unknown key `denny`, which may be meant to deny: the nearest valid key is `deny`"),
-            (DENY.replace("deny", "Deny"), "3:5: `permissions` has an unknown key `Deny`, which may be meant to deny: the nearest valid key is `deny`"),
-            (DENY.replace("deny", "disallow"), "3:5: `permissions` has an unknown key `disallow`, which may be meant to deny: the nearest valid key is `deny`"),
-            (DENY.replace("deny", "never"), "3:5: `permissions` has an unknown key `never`, which may be meant to deny: the valid keys are allow, deny, ask, defaultMode, additionalDirectories, disableBypassPermissionsMode"),
-            (DENY.replace("permissions", "permisions"), "2:3: `permissions` is missing, but there is `permisions`: write `permissions`"),
-            (DENY.replace("permissions", "Permissions"), "2:3: `permissions` is missing, but there is `Permissions`: write `permissions`"),
-            ("{\"deny\": [\"Bash(touch *)\"]}".to_owned(), "1:2: `permissions` is where rules stand: put `deny` into it"),
-            (DENY[..45].to_owned(), "3:14: not valid JSON: unterminated string literal"),
-            (DENY.replace("[\"Bash(touch *)\"]", "\"Bash(touch *)\""), "3:13: `permissions.deny` must be a list of rules, not the string \"Bash(touch *)\""),
-            (DENY.replace("[\"Bash(touch *)\"]", "7"), "3:13: `permissions.deny` must be a list of rules, not the number 7"),
-            (DENY.replace("\"Bash(touch *)\"", "\"Bash(touch *\""), "3:14: `permissions.deny` has a wrong rule: the rule `Bash(touch *` does not end with the closing bracket of its specifier"),
-            (DENY.replace("\"Bash(touch *)\"", "\"Read\", null"), "3:22: `permissions.deny` must hold strings only, not null"),
-            ("{\"permissions\": [\"Bash(touch *)\"]}".to_owned(), "1:17: `permissions` must be an object, not a list"),
+            (
+                DENY.replace("deny", "denny"),
+                "3:5: `permissions` has an unknown key `denny`, which may be meant to deny: the nearest valid key is `deny`",
+            ),
+            (
+                DENY.replace("deny", "Deny"),
+                "3:5: `permissions` has an unknown key `Deny`, which may be meant to deny: the nearest valid key is `deny`",
+            ),
+            (
+                DENY.replace("deny", "disallow"),
+                "3:5: `permissions` has an unknown key `disallow`, which may be meant to deny: the nearest valid key is `deny`",
+            ),
+            (
+                DENY.replace("deny", "never"),
+                "3:5: `permissions` has an unknown key `never`, which may be meant to deny: the valid keys are allow, deny, ask, defaultMode, additionalDirectories, disableBypassPermissionsMode",
+            ),
+            (
+                DENY.replace("permissions", "permisions"),
+                "2:3: `permissions` is missing, but there is `permisions`: write `permissions`",
+            ),
+            (
+                DENY.replace("permissions", "Permissions"),
+                "2:3: `permissions` is missing, but there is `Permissions`: write `permissions`",
+            ),
+            (
+                "{\"deny\": [\"Bash(touch *)\"]}".to_owned(),
+                "1:2: `permissions` is where rules stand: put `deny` into it",
+            ),
+            (
+                DENY[..45].to_owned(),
+                "3:14: not valid JSON: unterminated string literal",
+            ),
+            (
+                DENY.replace("[\"Bash(touch *)\"]", "\"Bash(touch *)\""),
+                "3:13: `permissions.deny` must be a list of rules, not the string \"Bash(touch *)\"",
+            ),
+            (
+                DENY.replace("[\"Bash(touch *)\"]", "7"),
+                "3:13: `permissions.deny` must be a list of rules, not the number 7",
+            ),
+            (
+                DENY.replace("\"Bash(touch *)\"", "\"Bash(touch *\""),
+                "3:14: `permissions.deny` has a wrong rule: the rule `Bash(touch *` does not end with the closing bracket of its specifier",
+            ),
+            (
+                DENY.replace("\"Bash(touch *)\"", "\"Read\", null"),
+                "3:22: `permissions.deny` must hold strings only, not null",
+            ),
+            (
+                "{\"permissions\": [\"Bash(touch *)\"]}".to_owned(),
+                "1:17: `permissions` must be an object, not a list",
+            ),
             ("[]".to_owned(), "1:1: `settings` must be an object"),
-            ("{\"permissions\": {\"deny\": [\"Bash(touch *)\"]}, \"permissions\": {}}".to_owned(), "1:46: `settings` has `permissions` twice"),
-            ("{\"permissions\": {\"deny\": [\"Bash(touch *)\"], \"deny\": []}}".to_owned(), "1:45: `permissions` has `deny` twice"),
-            ("{\"permissions\": {\"defaultMode\": \"plann\"}}".to_owned(), "1:33: `permissions.defaultMode` must be one of default, acceptEdits, plan, dontAsk, bypassPermissions, not \"plann\""),
+            (
+                "{\"permissions\": {\"deny\": [\"Bash(touch *)\"]}, \"permissions\": {}}"
+                    .to_owned(),
+                "1:46: `settings` has `permissions` twice",
+            ),
+            (
+                "{\"permissions\": {\"deny\": [\"Bash(touch *)\"], \"deny\": []}}".to_owned(),
+                "1:45: `permissions` has `deny` twice",
+            ),
+            (
+                "{\"permissions\": {\"defaultMode\": \"plann\"}}".to_owned(),
+                "1:33: `permissions.defaultMode` must be one of default, acceptEdits, plan, dontAsk, bypassPermissions, not \"plann\"",
+            ),
         ];
         for (text, expected) in table {
             let error = World::new().file(path, text.as_str()).error();
@@ -45,10 +101,20 @@ fn a_rule_that_denies_is_obeyed_or_the_run_is_refused() {
             assert!(lines.next().unwrap().contains("json_settings = false"));
             // Whoever does not want such files says so.
             let world = World::new().file(path, text.as_str());
-            assert_eq!(world.variable("TOOLOOP_JSON_SETTINGS", "false").settings().disallowed_tools, []);
+            assert_eq!(
+                world
+                    .variable("TOOLOOP_JSON_SETTINGS", "false")
+                    .settings()
+                    .disallowed_tools,
+                []
+            );
         }
         for text in ["", "\u{feff}", "{}", "null", "// nothing\n"] {
-            assert_eq!(World::new().file(path, text).settings(), Settings::default(), "{text:?}");
+            assert_eq!(
+                World::new().file(path, text).settings(),
+                Settings::default(),
+                "{text:?}"
+            );
         }
     }
 }
@@ -71,7 +137,11 @@ fn what_is_another_products_affair_is_passed_over_and_what_is_odd_is_said() {
         rules(&["Read(docs/**)", "NotebookEdit(x)", "Agent(Explore)"])
     );
     assert_eq!(loaded.settings.model, None);
-    let warnings: Vec<_> = loaded.warnings.iter().map(|one| one.trim_start_matches(JSON_USER)).collect();
+    let warnings: Vec<_> = loaded
+        .warnings
+        .iter()
+        .map(|one| one.trim_start_matches(JSON_USER))
+        .collect();
     assert_eq!(
         warnings,
         [
@@ -89,21 +159,40 @@ fn what_is_another_products_affair_is_passed_over_and_what_is_odd_is_said() {
 fn paths_in_rules_mean_what_they_mean_there() {
     let table: [(&str, &[&str], &[&str]); 12] = [
         ("Read(//etc/**)", &["Read(/etc/**)"], &["Read(/etc/**)"]),
-        ("Edit(/src/**)", &["Edit(/w/src/**)", "Edit(/src/**)"], &["Edit(/w/src/**)"]),
+        (
+            "Edit(/src/**)",
+            &["Edit(/w/src/**)", "Edit(/src/**)"],
+            &["Edit(/w/src/**)"],
+        ),
         ("Write(/a)", &["Write(/w/a)", "Write(/a)"], &["Write(/w/a)"]),
         ("Read(~/x)", &["Read(~/x)"], &["Read(~/x)"]),
         ("Read(./x)", &["Read(./x)"], &["Read(./x)"]),
         ("Read(.env)", &["Read(.env)"], &["Read(.env)"]),
         ("Edit", &["Edit"], &["Edit"]),
-        ("Bash(/bin/ls:*)", &["Bash(/bin/ls:*)"], &["Bash(/bin/ls:*)"]),
-        ("Bash(npm run test:*)", &["Bash(npm run test:*)"], &["Bash(npm run test:*)"]),
+        (
+            "Bash(/bin/ls:*)",
+            &["Bash(/bin/ls:*)"],
+            &["Bash(/bin/ls:*)"],
+        ),
+        (
+            "Bash(npm run test:*)",
+            &["Bash(npm run test:*)"],
+            &["Bash(npm run test:*)"],
+        ),
         ("mcp__server", &["mcp__server"], &["mcp__server"]),
         ("mcp__server__*", &["mcp__server__*"], &["mcp__server__*"]),
-        ("WebFetch(domain:x.org)", &["WebFetch(domain:x.org)"], &["WebFetch(domain:x.org)"]),
+        (
+            "WebFetch(domain:x.org)",
+            &["WebFetch(domain:x.org)"],
+            &["WebFetch(domain:x.org)"],
+        ),
     ];
     for (written, denied, allowed) in table {
         let text = |key: &str| format!("{{\"permissions\": {{\"{key}\": [\"{written}\"]}}}}");
-        let loaded = World::new().file(JSON_PROJECT, text("deny")).load().unwrap();
+        let loaded = World::new()
+            .file(JSON_PROJECT, text("deny"))
+            .load()
+            .unwrap();
         assert_eq!(texts(&loaded.settings.disallowed_tools), denied);
         assert!(loaded.rules.iter().all(|rule| rule.written == written));
         assert_eq!(loaded.rules.len(), denied.len());
@@ -118,7 +207,10 @@ fn paths_in_rules_mean_what_they_mean_there() {
     world.sources.json_user = None;
     let text = "{\"permissions\": {\"deny\": [\"Edit(/a)\"]}}";
     let world = world.file("/w*/.claude/settings.json", text);
-    assert_eq!(texts(&world.settings().disallowed_tools), ["Edit(/w\\*/a)", "Edit(/a)"]);
+    assert_eq!(
+        texts(&world.settings().disallowed_tools),
+        ["Edit(/w\\*/a)", "Edit(/a)"]
+    );
 }
 
 #[test]
@@ -140,18 +232,48 @@ fn hooks_are_read_and_what_is_odd_about_them_is_said() {
         .settings
         .hooks
         .iter()
-        .map(|hook| (hook.event, hook.matcher.as_deref(), &*hook.command, hook.timeout.as_millis(), &*hook.source))
+        .map(|hook| {
+            (
+                hook.event,
+                hook.matcher.as_deref(),
+                &*hook.command,
+                hook.timeout.as_millis(),
+                &*hook.source,
+            )
+        })
         .collect();
     assert_eq!(
         hooks,
         [
-            (HookEvent::PreToolUse, Some("Bash|Edit"), "./check.sh", 5_000, "/u/settings.json:4"),
-            (HookEvent::PreToolUse, Some("Bash|Edit"), "b", 500, "/u/settings.json:5"),
-            (HookEvent::PreToolUse, None, "c", 60_000, "/u/settings.json:6"),
+            (
+                HookEvent::PreToolUse,
+                Some("Bash|Edit"),
+                "./check.sh",
+                5_000,
+                "/u/settings.json:4"
+            ),
+            (
+                HookEvent::PreToolUse,
+                Some("Bash|Edit"),
+                "b",
+                500,
+                "/u/settings.json:5"
+            ),
+            (
+                HookEvent::PreToolUse,
+                None,
+                "c",
+                60_000,
+                "/u/settings.json:6"
+            ),
             (HookEvent::Stop, None, "d", 60_000, "/u/settings.json:8"),
         ]
     );
-    let warnings: Vec<_> = loaded.warnings.iter().map(|one| one.trim_start_matches(JSON_USER)).collect();
+    let warnings: Vec<_> = loaded
+        .warnings
+        .iter()
+        .map(|one| one.trim_start_matches(JSON_USER))
+        .collect();
     assert_eq!(
         warnings,
         [
@@ -191,13 +313,21 @@ fn a_folder_widens_nothing_with_them_unless_it_is_trusted() {
         assert_eq!(loaded.settings, narrow);
         assert_eq!(loaded.rules.len(), 2);
         assert_eq!(loaded.trust, Trust::Untrusted);
-        let warnings: Vec<_> = loaded.warnings.iter().map(|one| one.trim_start_matches(path)).collect();
+        let warnings: Vec<_> = loaded
+            .warnings
+            .iter()
+            .map(|one| one.trim_start_matches(path))
+            .collect();
         assert_eq!(
             warnings,
             [
-                format!(":4:15: `permissions.allow` (Bash(make *), Bash(npm *)) is not applied: {why}"),
+                format!(
+                    ":4:15: `permissions.allow` (Bash(make *), Bash(npm *)) is not applied: {why}"
+                ),
                 format!(":5:20: `permissions.defaultMode` (acceptEdits) is not applied: {why}"),
-                format!(":6:31: `permissions.additionalDirectories` (../lib) is not applied: {why}"),
+                format!(
+                    ":6:31: `permissions.additionalDirectories` (../lib) is not applied: {why}"
+                ),
                 format!(":6:41: `permissions.additionalDirectories` (~/x) is not applied: {why}"),
                 format!(":8:33: `hooks` (Stop: say) is not applied: {why}"),
             ]
@@ -205,7 +335,10 @@ fn a_folder_widens_nothing_with_them_unless_it_is_trusted() {
         let loaded = world.trusting().load().unwrap();
         assert_eq!(loaded.warnings, [""; 0]);
         assert_eq!(loaded.trust, Trust::Trusted);
-        assert_eq!(loaded.settings.allowed_tools, rules(&["Bash(make *)", "Bash(npm *)"]));
+        assert_eq!(
+            loaded.settings.allowed_tools,
+            rules(&["Bash(make *)", "Bash(npm *)"])
+        );
         assert_eq!(loaded.settings.permission_mode, Mode::AcceptEdits);
         assert_eq!(
             loaded.settings.additional_directories,
@@ -230,5 +363,11 @@ fn ours_are_stronger_than_those_beside_them() {
         .file(JSON_USER, json("plan"))
         .file(USER, "permission_mode = \"acceptEdits\"");
     assert_eq!(world.settings().permission_mode, Mode::AcceptEdits);
-    assert_eq!(world.file(JSON_LOCAL, json("plan")).settings().permission_mode, Mode::Plan);
+    assert_eq!(
+        world
+            .file(JSON_LOCAL, json("plan"))
+            .settings()
+            .permission_mode,
+        Mode::Plan
+    );
 }

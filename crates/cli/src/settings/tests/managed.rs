@@ -21,14 +21,31 @@ fn nothing_loosens_what_it_says() {
     let sources: Vec<_> = loaded
         .rules
         .iter()
-        .map(|rule| (rule.kind.name(), rule.source.name(), rule.written.as_str(), rule.place.to_string()))
+        .map(|rule| {
+            (
+                rule.kind.name(),
+                rule.source.name(),
+                rule.written.as_str(),
+                rule.place.to_string(),
+            )
+        })
         .collect();
     assert_eq!(
         sources,
         [
-            ("allow", "user", "Bash(curl *)", "/u/config.toml:2:18".to_owned()),
+            (
+                "allow",
+                "user",
+                "Bash(curl *)",
+                "/u/config.toml:2:18".to_owned()
+            ),
             ("allow", "user", "Edit", "/u/config.toml:2:34".to_owned()),
-            ("deny", "managed", "Bash(curl *)", "/etc/m.toml:2:21".to_owned()),
+            (
+                "deny",
+                "managed",
+                "Bash(curl *)",
+                "/etc/m.toml:2:21".to_owned()
+            ),
             ("ask", "managed", "Edit", "/etc/m.toml:3:14".to_owned()),
         ]
     );
@@ -39,10 +56,18 @@ fn bypassing_can_be_ruled_out() {
     for (path, text) in [
         (MANAGED_FILE, "disable_bypass_permissions = true"),
         (PROJECT, "disable_bypass_permissions = true"),
-        (JSON_MANAGED, "{\"permissions\": {\"disableBypassPermissionsMode\": \"disable\"}}"),
-        (JSON_PROJECT, "{\"permissions\": {\"disableBypassPermissionsMode\": \"disable\"}}"),
+        (
+            JSON_MANAGED,
+            "{\"permissions\": {\"disableBypassPermissionsMode\": \"disable\"}}",
+        ),
+        (
+            JSON_PROJECT,
+            "{\"permissions\": {\"disableBypassPermissionsMode\": \"disable\"}}",
+        ),
     ] {
-        let world = World::new().file(path, text).flag("permission_mode", "bypassPermissions");
+        let world = World::new()
+            .file(path, text)
+            .flag("permission_mode", "bypassPermissions");
         let loaded = world.load().unwrap();
         assert_eq!(loaded.settings.permission_mode, Mode::Default, "{path}");
         let expected =
@@ -54,7 +79,10 @@ fn bypassing_can_be_ruled_out() {
     }
     // A folder cannot rule it in again.
     let world = World::new()
-        .file(USER, "disable_bypass_permissions = true\npermission_mode = \"bypassPermissions\"")
+        .file(
+            USER,
+            "disable_bypass_permissions = true\npermission_mode = \"bypassPermissions\"",
+        )
         .file(PROJECT, "disable_bypass_permissions = false");
     assert_eq!(world.settings().permission_mode, Mode::Default);
 }
@@ -82,7 +110,10 @@ fn nobody_else_can_say_what_it_alone_may() {
         let text = format!("{key} = true");
         for path in [USER, PROJECT, EXPLICIT] {
             let error = World::new().file(path, text.as_str()).error();
-            assert_eq!(error, format!("{path}:1:1: `{key}` can be set in /etc/m.toml only"));
+            assert_eq!(
+                error,
+                format!("{path}:1:1: `{key}` can be set in /etc/m.toml only")
+            );
         }
         let error = World::new().flag(key, "true").error();
         assert!(error.ends_with("can be set in /etc/m.toml only"), "{error}");

@@ -97,7 +97,12 @@ const GOOD: [(&str, &str, &str, &str); 45] = [
         "[\"localhost:8080\", \"docs.local\"]",
     ),
     ("sandbox", "\"off\"", "off", "\"off\""),
-    ("sandbox_network", "[\"a.example\"]", "a.example", "\"a.example\""),
+    (
+        "sandbox_network",
+        "[\"a.example\"]",
+        "a.example",
+        "\"a.example\"",
+    ),
     ("sandbox_allows", "false", "false", "false"),
     ("sandbox_writable", "[\"/srv\"]", "/srv", "[\"/srv\"]"),
     ("sandbox_hidden", "[\"/keys\"]", "/keys", "[\"/keys\"]"),
@@ -282,7 +287,10 @@ fn wrong_values_are_named_with_place_and_what_is_allowed() {
             "sandbox = \"none\"",
             "1:11: `sandbox` must be one of auto, workspace, read-only, required, off, not \"none\"",
         ),
-        ("sandbox = false", "1:11: `sandbox` must be one of auto, workspace, read-only, required, off, not false"),
+        (
+            "sandbox = false",
+            "1:11: `sandbox` must be one of auto, workspace, read-only, required, off, not false",
+        ),
         (
             "shell = \"zsh\"",
             "1:9: `shell` must be an absolute path of a program, not \"zsh\"",
@@ -329,9 +337,15 @@ fn words_of_the_network_are_not_taken_for_hosts() {
         ("\"off\"", Ok("\"off\"")),
         ("\"on\"", Ok("\"on\"")),
         ("[]", Ok("\"off\"")),
-        ("[\"a.example\", \"*.b.example\"]", Ok("\"a.example, *.b.example\"")),
+        (
+            "[\"a.example\", \"*.b.example\"]",
+            Ok("\"a.example, *.b.example\""),
+        ),
         ("\"of\"", Err("must be off, on, or a list of hosts")),
-        ("[\"on\", \"x\"]", Err("must be off, on, or a list of hosts")),
+        (
+            "[\"on\", \"x\"]",
+            Err("must be off, on, or a list of hosts"),
+        ),
         ("[\"a/b.c\"]", Err("has a wrong host")),
         ("[1]", Err("must be off, on, or a list of hosts")),
     ] {

@@ -39,6 +39,37 @@ macro_rules! needs_sandbox {
     };
 }
 
+/// A folder that is neither in the workspace nor below what commands have a folder of their own for.
+struct Outside(tempfile::TempDir);
+
+impl Outside {
+    fn new() -> Option<Self> {
+        let bases = [
+            Some(env!("CARGO_TARGET_TMPDIR").into()),
+            std::env::home_dir(),
+            Some("/opt".into()),
+        ];
+        let own = |path: &PathBuf| {
+            ["/tmp", "/var/tmp"]
+                .iter()
+                .any(|temp| path.starts_with(temp))
+        };
+        let bases = bases.into_iter().flatten();
+        let found = bases
+            .filter_map(|base: PathBuf| base.canonicalize().ok())
+            .filter(|base| !own(base))
+            .find_map(|base| tempfile::tempdir_in(base).ok());
+        if found.is_none() {
+            println!("skipped: no folder outside of /tmp can be written here");
+        }
+        found.map(Self)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
 /// Everything is allowed, in a sandbox.
 fn confined(scratch: &Scratch, server: &ModelServer) -> Run {
     tooloop(scratch, server, API).env("TOOLOOP_SANDBOX", "required")
@@ -256,8 +287,11 @@ fn filter() -> Option<PathBuf> {
 #[test]
 fn nothing_is_written_outside_by_any_tool() {
     needs_sandbox!();
+    let Some(outside) = Outside::new() else {
+        return;
+    };
     let scratch = Scratch::new();
-    let outside = scratch.outside();
+    let outside = outside.path();
     let marker = outside.join("M").display().to_string();
     let file = outside.join("file.txt");
     std::fs::write(&file, "old\n").unwrap();
@@ -303,8 +337,11 @@ fn nothing_is_written_outside_by_any_tool() {
 #[test]
 fn links_lead_nobody_out() {
     needs_sandbox!();
+    let Some(outside) = Outside::new() else {
+        return;
+    };
     let scratch = Scratch::new();
-    let (workspace, outside) = (scratch.workspace(), scratch.outside().join("o"));
+    let (workspace, outside) = (scratch.workspace(), outside.path().join("o"));
     std::fs::create_dir_all(&outside).unwrap();
     std::fs::create_dir_all(workspace.join("sub")).unwrap();
     std::fs::write(outside.join("secret.txt"), "kk-secret\n").unwrap();
@@ -434,8 +471,11 @@ fn temporary_files_are_the_session_s_own() {
 #[test]
 fn jobs_and_terminals_are_held_too() {
     needs_sandbox!();
+    let Some(outside) = Outside::new() else {
+        return;
+    };
     let scratch = Scratch::new();
-    let marker = scratch.outside().join("M").display().to_string();
+    let marker = outside.path().join("M").display().to_string();
     let job =
         json!({"command": format!("touch {marker}; touch inside"), "run_in_background": true});
     let terminal =
@@ -462,7 +502,7 @@ fn jobs_and_terminals_are_held_too() {
     assert!(text.contains("the sandbox refused writing"), "{text}");
     wait_for_file(&scratch.workspace().join("inside"));
     wait_for_file(&scratch.workspace().join("inside2"));
-    assert!(!scratch.outside().join("M").exists());
+    assert!(!outside.path().join("M").exists());
 }
 
 #[test]
@@ -518,8 +558,11 @@ fn what_stays_within_needs_no_question() {
 #[test]
 fn what_goes_beyond_is_asked_about_before_it_runs() {
     needs_sandbox!();
+    let Some(outside) = Outside::new() else {
+        return;
+    };
     let scratch = Scratch::new();
-    let marker = scratch.outside().join("M").display().to_string();
+    let marker = outside.path().join("M").display().to_string();
     let done = play(
         careful,
         &scratch,
@@ -536,7 +579,7 @@ fn what_goes_beyond_is_asked_about_before_it_runs() {
     }
     // Nobody was there to say yes, and nothing was begun.
     assert!(!scratch.workspace().join("started").exists());
-    assert!(!scratch.outside().join("M").exists());
+    assert!(!outside.path().join("M").exists());
     let denied = done.result()["permission_denials"].as_array().unwrap();
     assert_eq!(denied.len(), 4, "{denied:?}");
 }
@@ -544,8 +587,11 @@ fn what_goes_beyond_is_asked_about_before_it_runs() {
 #[test]
 fn a_rule_gives_what_is_beyond_and_nothing_else() {
     needs_sandbox!();
+    let Some(outside) = Outside::new() else {
+        return;
+    };
     let scratch = Scratch::new();
-    let outside = scratch.outside();
+    let outside = outside.path();
     std::fs::create_dir_all(outside.join("yes")).unwrap();
     std::fs::create_dir_all(outside.join("no")).unwrap();
     let (yes, no) = (outside.join("yes/M"), outside.join("no/M"));
@@ -574,8 +620,11 @@ fn a_rule_gives_what_is_beyond_and_nothing_else() {
 #[test]
 fn what_was_not_foreseen_is_refused_with_words_for_asking() {
     needs_sandbox!();
+    let Some(outside) = Outside::new() else {
+        return;
+    };
     let scratch = Scratch::new();
-    let marker = scratch.outside().join("M").display().to_string();
+    let marker = outside.path().join("M").display().to_string();
     let (head, tail) = marker.split_at(marker.len() / 2);
     let hidden = format!("a={head}; touch \"$a{tail}\"");
     let done = play(confined, &scratch, &[bash("a", &hidden)]);
@@ -585,7 +634,7 @@ fn what_was_not_foreseen_is_refused_with_words_for_asking() {
     assert!(text.contains("(the sandbox refused writing"), "{text}");
     assert!(text.contains(&ask), "{text}");
     assert_eq!(refusals(&done).len(), 1);
-    assert!(!scratch.outside().join("M").exists());
+    assert!(!outside.path().join("M").exists());
     // What fails for another reason is no refusal.
     let done = play(
         confined,
@@ -625,10 +674,14 @@ fn the_network_is_off_and_its_absence_is_told() {
 #[test]
 fn a_folder_can_narrow_the_sandbox_and_not_widen_it() {
     needs_sandbox!();
+    let Some(outside) = Outside::new() else {
+        return;
+    };
     let scratch = Scratch::new();
     let settings = scratch.workspace().join(".tooloop/config.toml");
     std::fs::create_dir_all(settings.parent().unwrap()).unwrap();
-    let outside = scratch.outside().display().to_string();
+    let folder = outside;
+    let outside = folder.path().display().to_string();
     std::fs::write(
         &settings,
         format!(
@@ -649,7 +702,7 @@ fn a_folder_can_narrow_the_sandbox_and_not_widen_it() {
         (&sandbox["profile"], &sandbox["network"]),
         (&json!("workspace"), &json!("off"))
     );
-    assert!(!scratch.outside().join("M").exists());
+    assert!(!folder.path().join("M").exists());
     assert!(!scratch.workspace().join(".tooloop/x").exists());
     std::fs::write(&settings, "sandbox = \"read-only\"\n").unwrap();
     let done = play(automatic, &scratch, &[bash("a", "touch M")]);
@@ -660,11 +713,11 @@ fn a_folder_can_narrow_the_sandbox_and_not_widen_it() {
 #[test]
 fn settings_of_a_person_widen_and_hide() {
     needs_sandbox!();
+    let Some(outside) = Outside::new() else {
+        return;
+    };
     let scratch = Scratch::new();
-    let (open, hidden) = (
-        scratch.outside().join("open"),
-        scratch.outside().join("hidden"),
-    );
+    let (open, hidden) = (outside.path().join("open"), outside.path().join("hidden"));
     std::fs::create_dir_all(&open).unwrap();
     std::fs::create_dir_all(&hidden).unwrap();
     std::fs::write(hidden.join("key"), "kk-hidden\n").unwrap();

@@ -99,8 +99,9 @@ impl Wall {
                 if let Some(path) = covered {
                     add(SandboxRefusal {
                         what: format!("reading {}", path.display()),
-                        rule: "commands see a private folder in place of the system's temporary ones"
-                            .into(),
+                        rule:
+                            "commands see a private folder in place of the system's temporary ones"
+                                .into(),
                         grant: Some(Grant::Write(path).to_string()),
                     });
                 }

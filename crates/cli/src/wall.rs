@@ -133,6 +133,7 @@ impl Wall {
         let gaps = sandbox.gaps(&profile);
         let mut confinement = ToolConfinement::new(sandbox.clone(), profile);
         confinement.obeyed = boundary.obeyed.clone();
+        confinement.absent = boundary.absent.clone();
         confinement.policy.network = settings.sandbox_network.clone();
         confinement.proxy = SandboxProxySettings {
             private_hosts: settings.private_hosts.clone(),

@@ -408,6 +408,10 @@ fn a_linked_worktree_is_committed_in() {
             bash("hook", &format!("touch {}", hook.display())),
             bash("config", "git config core.pager x"),
             bash(
+                "lead",
+                &format!("p={}; echo ../../w2 > $p/.git/commondir", main.display()),
+            ),
+            bash(
                 "branch",
                 "git switch -q -c other && git branch -q third && git gc -q",
             ),
@@ -420,6 +424,9 @@ fn a_linked_worktree_is_committed_in() {
         let (text, is_error) = done.tool_result(id);
         assert!(is_error, "{id}: {text}");
     }
+    assert!(!main.join(".git/commondir").exists());
+    let (text, _) = done.tool_result("lead");
+    assert!(text.contains("the sandbox refused making"), "{text}");
     let (text, is_error) = done.tool_result("branch");
     assert!(!is_error, "{text}");
     assert_eq!(contents(&main.join(".git/hooks")), hooks);

@@ -24,7 +24,13 @@ const BEFORE: usize = 4;
 const MOST: usize = 5;
 
 /// The words of errors about files, as mounts give them.
-const READ_ONLY: [&str; 2] = ["read-only file system", "erofs"];
+const READ_ONLY: [&str; 4] = [
+    "read-only file system",
+    "erofs",
+    // Of what something is mounted on: it can neither be renamed nor removed.
+    "device or resource busy",
+    "ebusy",
+];
 
 /// The words of those that rules on processes give. Files have them for other reasons, too.
 const NOT_ALLOWED: [&str; 4] = [
@@ -64,6 +70,13 @@ impl Wall {
                 found.push(refusal);
             }
         };
+        for path in self.clear() {
+            add(SandboxRefusal {
+                what: format!("making {}", path.display()),
+                rule: "it would lead git to another repository, so it was removed again".into(),
+                grant: None,
+            });
+        }
         if let Some(proxy) = &self.proxy {
             for denied in proxy.take_denials() {
                 let host = denied.host.clone();

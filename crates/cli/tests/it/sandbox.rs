@@ -420,6 +420,11 @@ fn a_linked_worktree_is_committed_in() {
     let (text, is_error) = done.tool_result("commit");
     assert!(!is_error, "{text}");
     assert_eq!(git(&tree, &["log", "--format=%s", "-n1", "w2"]), "x\n");
+    let gaps = done.records[0]["sandbox"]["gaps"].to_string();
+    if gaps.contains("protected paths inside of writable folders can be changed") {
+        println!("not looked at: this sandbox cannot protect what lies in a writable folder");
+        return;
+    }
     for id in ["hook", "config"] {
         let (text, is_error) = done.tool_result(id);
         assert!(is_error, "{id}: {text}");
@@ -463,15 +468,11 @@ fn temporary_files_are_the_session_s_own() {
         println!("the temporary folder of the system is not replaced here");
     }
     assert!(!Path::new(&path).exists());
-    let left: Vec<_> = std::fs::read_dir(std::env::temp_dir())
-        .unwrap()
-        .filter_map(|entry| entry.unwrap().file_name().into_string().ok())
-        .filter(|name| name.starts_with("tooloop-private-"))
-        .collect();
     let shown = done.tool_result("make").0;
+    let private = shown.lines().nth(1).unwrap();
     assert!(
-        left.iter().all(|left| !shown.contains(left.as_str())),
-        "{left:?} {shown}"
+        private.contains("tooloop-private-") && !Path::new(private).exists(),
+        "{shown}"
     );
 }
 
@@ -633,7 +634,7 @@ fn what_was_not_foreseen_is_refused_with_words_for_asking() {
     let scratch = Scratch::new();
     let marker = outside.path().join("M").display().to_string();
     let (head, tail) = marker.split_at(marker.len() / 2);
-    let hidden = format!("a={head}; touch \"$a{tail}\"");
+    let hidden = format!("a={head}; touch \"${{a}}{tail}\"");
     let done = play(confined, &scratch, &[bash("a", &hidden)]);
     let (text, is_error) = done.tool_result("a");
     assert!(is_error, "{text}");
@@ -785,18 +786,13 @@ fn a_private_folder_is_nobody_else_s() {
     let server = ModelServer::start([bash("a", "echo $TMPDIR > where; touch started; sleep 300")]);
     let running = confined(&scratch, &server).arg("go").start();
     wait_for_file(&scratch.workspace().join("started"));
-    let names = std::fs::read_dir(std::env::temp_dir()).unwrap();
-    let own: Vec<_> = names
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.to_string_lossy().contains("tooloop-private-"))
-        .collect();
-    assert!(!own.is_empty());
-    for path in own {
-        let Ok(metadata) = path.metadata() else {
-            continue;
-        };
-        assert_eq!(metadata.permissions().mode() & 0o077, 0, "{path:?}");
-    }
+    let path = std::fs::read_to_string(scratch.workspace().join("where")).unwrap();
+    let mode = Path::new(path.trim())
+        .metadata()
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o700, "{path}");
     kill(&running);
 }
 

@@ -223,9 +223,11 @@ fn paths(line: &str, directory: &Path) -> Vec<PathBuf> {
     let mut quoted = line.split(['\'', '"', '`', '‘', '’']);
     quoted.next();
     let quoted = quoted.step_by(2).filter(|word| !word.trim().is_empty());
+    let quoted = quoted.map(|word| (word, true));
     // `sh: line 1: /x/y: Permission denied`: a name between colons may, too.
     let parts = line.split(": ").map(str::trim);
-    for word in quoted.chain(parts).chain(words(line)) {
+    let bare = parts.chain(words(line)).map(|word| (word, false));
+    for (word, is_quoted) in quoted.chain(bare) {
         let word = word.trim_end_matches(':');
         let word = word.split_once("://").map_or(word, |_| "");
         let fits = !word.is_empty() && word.len() < 4096 && !word.contains(['\0', '\n']);
@@ -234,7 +236,7 @@ fn paths(line: &str, directory: &Path) -> Vec<PathBuf> {
         }
         let path = directory.join(word);
         // A bare word is a path only if something is there.
-        let counts = word.contains('/') || std::fs::symlink_metadata(&path).is_ok();
+        let counts = is_quoted || word.contains('/') || std::fs::symlink_metadata(&path).is_ok();
         if counts && !paths.contains(&path) {
             paths.push(path);
         }

@@ -193,7 +193,10 @@ fn network_refused(line: &str) -> SandboxRefusal {
 /// The parts of a line between blanks and quotes, without punctuation round them.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '`' | '‘' | '’' | '(' | ')'))
-        .map(|word| word.trim_matches([',', ';', ':', '[', ']', '<', '>', '.']))
+        .map(|word| {
+            let word = word.trim_matches([',', ';', ':', '[', ']', '<', '>']);
+            word.trim_end_matches('.')
+        })
         .filter(|word| !word.is_empty())
 }
 

@@ -48,6 +48,7 @@ pub(crate) struct Setup {
     /// What is so about the sandbox.
     pub(crate) sandbox: SandboxReport,
     /// The sandbox for whatever is started beside commands.
+    #[expect(dead_code, reason = "for hooks, which are started elsewhere")]
     pub(crate) confinement: Option<ToolConfinement>,
     /// To be held until all that was started has ended.
     pub(crate) temp: Option<PrivateTemp>,

@@ -293,7 +293,8 @@ impl AgentBuilder {
         };
         let workspace = real(self.workspace.unwrap_or_else(|| PathBuf::from(".")))?;
         let mut policy = self.policy.with_links_followed(paths::real);
-        policy.roots.push(workspace.clone());
+        // The first one is what relative paths in lines mean.
+        policy.roots.insert(0, workspace.clone());
         let folders = self.folders.into_iter().map(real);
         let folders = folders.collect::<Result<Vec<_>, _>>()?;
         policy.roots.extend(folders.iter().cloned());

@@ -15,6 +15,7 @@ mod asking;
 mod bash;
 mod collector;
 mod doctor;
+mod everyday;
 mod exits;
 mod files;
 mod full_disk;

@@ -105,6 +105,10 @@ fn a_linked_worktree_can_commit_and_nothing_more() {
         let path = main.join(".git").join(name);
         assert!(!boundary.lets_write(&path), "{name}");
     }
+    assert_eq!(
+        boundary.absent,
+        ["commondir", "gitdir"].map(|name| main.join(".git").join(name))
+    );
     assert!(!boundary.lets_write(&tree.join(".git")));
     assert!(!boundary.lets_write(&main.join("file")));
 }

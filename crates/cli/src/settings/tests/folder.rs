@@ -57,7 +57,7 @@ fn what_would_widen_is_not_applied_and_said() {
         ("checkpoints", "checkpoints = false"),
     ];
     // Nothing is wider than the default set of tools, and nothing is ruled out by default.
-    let is_other = |key: &&key::Key| !{
+    let is_other = |key: &&key::Key| {
         let rest = [
             "disable_bypass_permissions",
             "sandbox_allows",

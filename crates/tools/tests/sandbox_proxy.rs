@@ -1,6 +1,10 @@
 //! The sandbox's proxy as clients meet it, in front of servers of the test's own.
 
-#![expect(clippy::unwrap_used, reason = "shared test code may panic")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "shared test code may panic"
+)]
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::PermissionsExt as _;

@@ -122,7 +122,7 @@ impl Controls {
         if !self.knows(question.ask) {
             self.asking.push_back(Asking {
                 more: calls::is_long(&question.tool_use)
-                    || question.rules.iter().any(|rule| calls::is_long_rule(rule)),
+                    || question.rules.iter().any(calls::is_long_rule),
                 question,
                 since: now,
                 reason: None,

@@ -87,6 +87,7 @@ fn entries() -> Vec<Entry> {
             tool_use_id: "tu_1".into(),
             permission: Permission::Denied {
                 reason: "no".into(),
+                stops: true,
             },
         },
         Entry::CallFinished(ToolResult::error("tu_1".into(), "permission denied")),

@@ -139,7 +139,7 @@ fn hooks_of_an_unknown_folder_are_none() {
         "{said}"
     );
     assert!(
-        said.contains("settings.json:1:31: `hooks` (Stop: say json) is not applied"),
+        said.contains("settings.json:1:32: `hooks` (Stop: say json) is not applied"),
         "{said}"
     );
     for line in [shown(&["--trust-folder"]).0, {

@@ -40,6 +40,9 @@ impl Foreign {
                 );
                 continue;
             }
+            if name.parse::<HookEvent>().is_err() && self.is_full_of_doubts() {
+                continue;
+            }
             match hook::event(name) {
                 Ok(event) => self.groups(event, value, ground),
                 Err(what) => self.doubt(at, format!("`hooks` {what}; it is not applied")),

@@ -115,6 +115,11 @@ impl Foreign {
         }
     }
 
+    /// Whether nothing more is said, so that it need not be found out.
+    fn is_full_of_doubts(&self) -> bool {
+        self.doubts.len() > MOST_DOUBTS
+    }
+
     /// Whether a list or an object is so long that the file is refused.
     fn is_endless(&mut self, at: usize, key: &'static str, length: usize) -> bool {
         let is_endless = length > MOST_ITEMS;
@@ -385,6 +390,9 @@ fn holds_more(value: &Value<'_>) -> bool {
 
 /// Whether one word was written for the other.
 fn slip(name: &str, word: &str) -> bool {
+    if name.len().abs_diff(word.len()) > 3 {
+        return false;
+    }
     let folded = name.to_ascii_lowercase();
     let most = if word.len() > 5 { 3 } else { 1 };
     name != word && strsim::damerau_levenshtein(&folded, word) <= most

@@ -111,14 +111,14 @@ pub(crate) fn action() -> impl Strategy<Value = Action> {
         ),
         10 => (weighted(0.7), any::<bool>())
             .prop_map(|(allow, rule)| Action::Answer { allow, rule }),
-        20 => (any::<usize>(), 0..6_u8, 0..8_u8, any::<bool>(), weighted(0.05)).prop_map(
+        16 => (any::<usize>(), 0..6_u8, 0..8_u8, any::<bool>(), weighted(0.05)).prop_map(
             |(pick, verdict, input, context, stop)| {
                 Action::Advise { pick, verdict, input, context, stop }
             },
         ),
         8 => Just(Action::Timer),
         1 => Just(Action::Deadline),
-        6 => (0..6_u8).prop_map(Action::Judge),
+        10 => (0..6_u8).prop_map(Action::Judge),
         1 => Just(Action::HookStop),
         2 => Just(Action::Interrupt),
         3 => knobs().prop_map(Action::Configure),

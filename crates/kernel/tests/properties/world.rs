@@ -180,7 +180,7 @@ impl World {
                     let reason = "objection".to_owned();
                     let judgement = match kind {
                         0 => StopJudgement::Done,
-                        1 => StopJudgement::End { reason },
+                        1 | 2 => StopJudgement::End { reason },
                         _ => StopJudgement::GoOn { reason },
                     };
                     self.tell(Input::StopJudged { stop, judgement });

@@ -141,10 +141,10 @@ fn advice_allows_what_nothing_covers_and_no_more() {
           record now: started t1
           run 1 ask t1 {}
         > advise 2 allow
+          ask 1 ask_rule t2 {}: ask_rule is not allowed yet
         > advise 3 allow
         > done 1 ok
           record finished t1: ok
-          ask 1 ask_rule t2 {}: ask_rule is not allowed yet
         > allow 1
           record allowed t2
           record now: started t2
@@ -215,9 +215,9 @@ fn a_rewritten_input_is_judged_and_on_record_before_it_runs() {
           record finished t2 (error): permission denied, not run: that input is forbidden
         > advise 3 allow ; input {"a":"rule"}
           record rewritten t3: {"a":"rule"}
+          ask 1 ask t3 {"a":"rule"}: ask is not allowed yet
         > done 1 ok
           record finished t1: ok + made safe
-          ask 1 ask t3 {"a":"rule"}: ask is not allowed yet
         > deny 1 no
           record denied t3: no
           record finished t3 (error): permission denied, not run: no

@@ -351,6 +351,14 @@ fn config(args: &RunArgs) -> Result<Status, Failure> {
         if writeln!(out, "{doc}{key} = {value}  ({origin})").is_err() {
             return Ok(Status::BrokenPipe);
         }
+        let rules = loaded.rules.iter().filter(|rule| rule.kind.key() == key);
+        for rule in rules.filter(|_| args.verbose) {
+            let (kind, source) = (rule.kind.name(), rule.source.name());
+            let (written, place) = (text::one_line(&rule.written), rule.place.origin());
+            if writeln!(out, "    {kind} {written}  ({source}, {place})").is_err() {
+                return Ok(Status::BrokenPipe);
+            }
+        }
     }
     for warning in &loaded.warnings {
         complain(warning);

@@ -5,7 +5,9 @@ use super::{
     parser::{Parsed, parse_nested},
     parts::{Assignment, Command, Nature, Origin, Parts, Piece, Problem, Unknown, Word},
     read_only::{find_is_read_only, is_harmless_environment, is_read_only, standard_program},
-    tables::{FIND, RUNNERS, SHELLS, WATCH, WRAPPERS, Wrapper, XARGS},
+    tables::{
+        ENVIRONMENTS, FIND, RUNNERS, RUNNING_OPTIONS, SHELLS, WATCH, WRAPPERS, Wrapper, XARGS,
+    },
 };
 
 /// Commands behind more commands than this are not looked into.
@@ -124,7 +126,21 @@ fn look_at(name: &str, words: &[Word]) -> Found {
     if RUNNERS.contains(&name) {
         return Found::opaque("it runs what it is given");
     }
+    if let Some((_, subcommands)) = ENVIRONMENTS.iter().find(|(known, _)| *known == name) {
+        return environment(words, subcommands);
+    }
     let arguments = words.get(1..).unwrap_or_default();
+    let runs_by_option = RUNNING_OPTIONS.iter().any(|(known, options)| {
+        *known == name
+            && arguments.iter().any(|word| {
+                options
+                    .iter()
+                    .any(|option| word.prefix().starts_with(option))
+            })
+    });
+    if runs_by_option {
+        return Found::opaque("it runs what it is given");
+    }
     let has = |option: &str| {
         arguments
             .iter()
@@ -259,6 +275,35 @@ fn wrapped(wrapper: &Wrapper, words: &[Word]) -> Found {
         index += 1;
     }
     inner(nature, words, index, assignments)
+}
+
+/// What `uv run`, `bundle exec` and their like run.
+fn environment(words: &[Word], subcommands: &[&str]) -> Found {
+    let is_one = |word: &Word| {
+        word.literal()
+            .is_none_or(|text| subcommands.contains(&text))
+    };
+    match words.get(1) {
+        Some(word) if is_one(word) => {}
+        // An option may come before it, or take its place.
+        Some(word) if word.may_be_option() && words.iter().skip(2).any(is_one) => {
+            return Found::opaque(UNKNOWN_OPTION);
+        }
+        Some(_) | None => return Found::default(),
+    }
+    let index = match words.get(2).and_then(Word::literal) {
+        Some("--") => 3,
+        Some(_) | None => 2,
+    };
+    if words.get(index).is_some_and(Word::may_be_option) || words.get(1).is_some_and(Word::splits) {
+        return Found::opaque(UNKNOWN_OPTION);
+    }
+    let mut found = inner(Nature::Carrier, words, index, Vec::new());
+    // Whoever names the subcommand in a rule knows that it runs what comes after.
+    for (at, _, _) in &mut found.commands {
+        *at -= 1;
+    }
+    found
 }
 
 /// The command that starts at this word, if there is one.

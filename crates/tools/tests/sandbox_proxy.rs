@@ -70,7 +70,8 @@ impl Server {
                         let whole = {
                             let mut kept = kept.lock().unwrap();
                             kept[nth].extend(&buffer[..count]);
-                            kept[nth].windows(4).any(|end| end == b"\r\n\r\n")
+                            matches!(manner, Manner::Hello)
+                                && kept[nth].windows(4).any(|end| end == b"\r\n\r\n")
                         };
                         match manner {
                             Manner::Echo => drop(socket.write_all(&buffer[..count]).await),

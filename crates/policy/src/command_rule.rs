@@ -20,7 +20,7 @@ pub(crate) struct Line<'a> {
     pub(crate) text: &'a str,
     pub(crate) analysis: Analysis,
     /// For each command the ways in which a deny rule may have spelled it.
-    spellings: Vec<Vec<Subject>>,
+    spellings: OnceCell<Vec<Vec<Subject>>>,
     /// What its parts need, whether a sandbox gives it or not.
     pub(crate) needs: Vec<Need>,
     /// The names of the programs in it, each once and in lower case; `None` if not all are known.
@@ -65,17 +65,12 @@ pub(crate) enum Hit {
 impl<'a> Line<'a> {
     pub(crate) fn new(text: &'a str, directory: Option<&Path>, home: Option<&Path>) -> Self {
         let analysis = analyse(text);
-        let needs = needs(&analysis, &analysis.effects(), directory, home);
-        let spellings = analysis
-            .commands()
-            .iter()
-            .map(|command| spellings(command).collect())
-            .collect();
+        let needs = needs(&analysis, &analysis.known_effects(), directory, home);
         Self {
             text,
             programs: programs(&analysis),
             analysis,
-            spellings,
+            spellings: OnceCell::new(),
             needs,
             words: OnceCell::new(),
         }
@@ -181,7 +176,13 @@ impl<'a> Line<'a> {
             .hazards()
             .find(|hazard| is_evaluation(*hazard))
             .map(|hazard| hazard.to_string());
-        let commands = self.analysis.commands().iter().zip(&self.spellings);
+        let all = self.spellings.get_or_init(|| {
+            let commands = self.analysis.commands().iter();
+            commands
+                .map(|command| spellings(command).collect())
+                .collect()
+        });
+        let commands = self.analysis.commands().iter().zip(all);
         for (index, (command, spellings)) in commands.enumerate() {
             if !among(index) {
                 continue;
@@ -301,8 +302,12 @@ fn sets_nothing(command: &Command) -> bool {
 
 /// How many words of a command the rules name that cover it; none if no rule does.
 fn own_reach(command: &Command, patterns: &[Pattern]) -> Option<usize> {
+    if patterns.is_empty() {
+        return None;
+    }
     let assignments = command.assignments.len();
-    let set = Subject::new(assignment_words(command).iter().chain(&command.words));
+    let set = (assignments > 0)
+        .then(|| Subject::new(assignment_words(command).iter().chain(&command.words)));
     let plain = sets_nothing(command).then(|| Subject::new(command.words.iter()));
     let short = (sets_nothing(command) && command.program() == Some("git"))
         .then(|| skip_globals(&command.words))
@@ -329,7 +334,7 @@ fn own_reach(command: &Command, patterns: &[Pattern]) -> Option<usize> {
             };
             if covers(&plain) || covers(&short) {
                 Some(pattern.named_words())
-            } else if assignments > 0 && pattern.matches(&set) == Match::Always {
+            } else if covers(&set) {
                 Some(pattern.named_words().saturating_sub(assignments))
             } else {
                 None

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::{Analysis, Direction, Nature, Piece, Unknown, Word, looked::Looked};
+use super::{Analysis, Command, Direction, Nature, Piece, Unknown, Word, looked::Looked};
 
 /// What a line is known to do. What is not in it may be done all the same.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -63,10 +63,20 @@ impl Analysis {
     /// Tells what the line is known to do.
     #[must_use]
     pub fn effects(&self) -> Effects {
-        let mut effects = Effects {
-            is_unknown: self.problem.is_some(),
-            ..Effects::default()
+        let does_more = |command: &Command| match command.nature {
+            Nature::Plain => !self.command_is_read_only(command),
+            Nature::Opaque(_) => true,
+            Nature::Transparent | Nature::Launcher | Nature::Carrier => false,
         };
+        Effects {
+            is_unknown: self.problem.is_some() || self.commands().iter().any(does_more),
+            ..self.known_effects()
+        }
+    }
+
+    /// The same without the question whether that is all.
+    pub(crate) fn known_effects(&self) -> Effects {
+        let mut effects = Effects::default();
         for (index, redirect) in self.redirects().iter().enumerate() {
             let part = Part::Redirect(index);
             if redirect.direction == Direction::Internal {
@@ -93,11 +103,6 @@ impl Analysis {
             }
         }
         for (index, command) in self.commands().iter().enumerate() {
-            effects.is_unknown |= match command.nature {
-                Nature::Plain => !self.command_is_read_only(command),
-                Nature::Opaque(_) => true,
-                Nature::Transparent | Nature::Launcher | Nature::Carrier => false,
-            };
             if !command.words.is_empty() {
                 Looked {
                     command,

@@ -200,15 +200,23 @@ impl<'a> Looked<'a> {
             if text.starts_with("--") {
                 is_in_place |= text.starts_with("--in-place");
                 has_script |= text.starts_with("--expression") || text.starts_with("--file");
-            } else if text.starts_with('-') && text.len() > 1 {
-                // What follows an `i` is the suffix of a copy.
-                let letters = text.trim_start_matches('-');
-                let before = letters.split('i').next().unwrap_or_default();
-                is_in_place |= letters.contains('i');
-                if before.contains(['e', 'f', 'E']) || letters.ends_with(['e', 'f']) {
-                    has_script |= !(before.contains('E') && !before.contains(['e', 'f']));
-                    if letters.ends_with(['e', 'f']) {
-                        words.next();
+            } else if let Some(letters) = text.strip_prefix('-').filter(|rest| !rest.is_empty()) {
+                let mut letters = letters.chars();
+                while let Some(letter) = letters.next() {
+                    match letter {
+                        // What follows is the suffix of a copy.
+                        'i' => {
+                            is_in_place = true;
+                            break;
+                        }
+                        'e' | 'f' => {
+                            has_script = true;
+                            if letters.as_str().is_empty() {
+                                words.next();
+                            }
+                            break;
+                        }
+                        _ => {}
                     }
                 }
             } else {

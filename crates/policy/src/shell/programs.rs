@@ -441,7 +441,7 @@ pub(super) const REMOTES: &[Remote] = &[
     Remote {
         names: &[
             "gh", "glab", "hub", "aws", "gcloud", "az", "heroku", "vercel", "netlify", "flyctl",
-            "kubectl", "helm", "ollama", "twine", "rclone", "s3cmd", "gsutil",
+            "kubectl", "helm", "twine", "rclone", "s3cmd", "gsutil",
         ],
         unless: &["--help", "--version", "help", "version"],
         ..REMOTE

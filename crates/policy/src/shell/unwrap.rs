@@ -1,5 +1,7 @@
 //! Commands behind commands: `env`, `xargs`, `find -exec`, `sh -c`, `eval` and their like.
 
+use std::{borrow::Cow, collections::BTreeSet, sync::LazyLock};
+
 use super::{
     git,
     parser::{Parsed, parse_nested},
@@ -106,36 +108,37 @@ fn look(words: &[Word]) -> Found {
         return Found::opaque(UNKNOWN_PROGRAM);
     };
     let base = program.rsplit('/').next().unwrap_or_default();
-    let name = base.to_ascii_lowercase();
+    let name = if base.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        Cow::Owned(base.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(base)
+    };
     let mut found = look_at(&name, words);
     // Another program of that name, or a script beside, may do more than the one that is known.
-    let is_standard = standard_program(program) == Some(name.as_str());
+    let is_standard = standard_program(program) == Some(&*name);
     if !is_standard && matches!(found.nature, Nature::Transparent | Nature::Launcher) {
         found.nature = Nature::Carrier;
     }
     found
 }
 
+/// Names that stand in one of the tables.
+static IN_TABLES: LazyLock<BTreeSet<&'static str>> = LazyLock::new(|| {
+    let wrappers = WRAPPERS.iter().map(|wrapper| wrapper.name);
+    let shells = SHELLS.iter().map(|(name, _)| *name);
+    let environments = ENVIRONMENTS.iter().map(|(name, _)| *name);
+    let options = RUNNING_OPTIONS.iter().map(|(name, _)| *name);
+    let runners = RUNNERS.iter().copied();
+    let all = wrappers.chain(shells).chain(environments).chain(options);
+    all.chain(runners).collect()
+});
+
 fn look_at(name: &str, words: &[Word]) -> Found {
-    if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
-        return wrapped(wrapper, words);
-    }
-    if let Some((_, is_like_ours)) = SHELLS.iter().find(|(shell, _)| *shell == name) {
-        return shell(words, *is_like_ours);
-    }
-    if RUNNERS.contains(&name) {
-        return Found::opaque("it runs what it is given");
-    }
-    if let Some((_, subcommands)) = ENVIRONMENTS.iter().find(|(known, _)| *known == name) {
-        return environment(words, subcommands);
-    }
     let arguments = words.get(1..).unwrap_or_default();
-    let runs_by_option = RUNNING_OPTIONS.iter().any(|(known, options)| {
-        let may_be = |word: &Word| options.iter().any(|option| may_be(word, option));
-        *known == name && arguments.iter().any(may_be)
-    });
-    if runs_by_option {
-        return Found::opaque("it runs what it is given");
+    if IN_TABLES.contains(name)
+        && let Some(found) = look_in_tables(name, words)
+    {
+        return found;
     }
     let has = |option: &str| {
         arguments
@@ -173,6 +176,30 @@ fn look_at(name: &str, words: &[Word]) -> Found {
         },
         _ => Found::default(),
     }
+}
+
+fn look_in_tables(name: &str, words: &[Word]) -> Option<Found> {
+    if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
+        return Some(wrapped(wrapper, words));
+    }
+    if let Some((_, is_like_ours)) = SHELLS.iter().find(|(shell, _)| *shell == name) {
+        return Some(shell(words, *is_like_ours));
+    }
+    if RUNNERS.contains(&name) {
+        return Some(Found::opaque("it runs what it is given"));
+    }
+    if let Some((_, subcommands)) = ENVIRONMENTS.iter().find(|(known, _)| *known == name) {
+        return Some(environment(words, subcommands));
+    }
+    let arguments = words.get(1..).unwrap_or_default();
+    let runs_by_option = RUNNING_OPTIONS.iter().any(|(known, options)| {
+        let may_be = |word: &Word| options.iter().any(|option| may_be(word, option));
+        *known == name && arguments.iter().any(may_be)
+    });
+    if runs_by_option {
+        return Some(Found::opaque("it runs what it is given"));
+    }
+    None
 }
 
 /// Tells whether a word may be this option, its value attached or its name cut short.

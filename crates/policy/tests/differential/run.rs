@@ -29,7 +29,10 @@ const SCRIPTS: &[(&str, &str)] = &[
         "env",
         "#!/bin/sh\ncase \"$1\" in -|-i*|--i*|-*i*) exit 1;; esac\nexec /usr/bin/env \"$@\"\n",
     ),
-    ("uv", "#!/bin/sh\nshift\nexec \"$@\"\n"),
+    (
+        "uv",
+        "#!/bin/sh\n[ \"$1\" = run ] || exit 1\nshift\nexec \"$@\"\n",
+    ),
     (
         "sudo",
         "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\nexec env \"$@\"\n",

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use tooloop_policy::shell::{self, Hazard, Nature};
-use tooloop_policy::{Access, AccessEffect, Mode, Policy, Rule};
+use tooloop_policy::{Access, AccessEffect, Confinement, Mode, Policy, Rule, beyond};
 
 static PLAIN: LazyLock<[Policy; 4]> = LazyLock::new(|| {
     let mode = |mode| Policy {
@@ -32,6 +32,18 @@ static ALL_BUT_RM: LazyLock<Policy> = LazyLock::new(|| Policy {
     ..Policy::default()
 });
 
+static CONFINED: LazyLock<Policy> = LazyLock::new(|| Policy {
+    deny: vec![rule("Bash(rm *)")],
+    roots: vec!["/w".into()],
+    home: Some("/home/u".into()),
+    confinement: Some(Confinement {
+        writable: vec!["/w".into()],
+        temp: vec!["/tmp".into()],
+        ..Confinement::default()
+    }),
+    ..Policy::default()
+});
+
 fn rule(text: &str) -> Rule {
     text.parse().expect("a rule")
 }
@@ -43,7 +55,7 @@ fuzz_target!(|data: &[u8]| {
         analysis.is_read_only(),
         analysis.why_not_read_only().is_none()
     );
-    let access = Access::command(line);
+    let access = Access::command(line.as_ref());
     assert_eq!(
         analysis.is_read_only(),
         access.effect == AccessEffect::ReadOnly
@@ -65,9 +77,19 @@ fuzz_target!(|data: &[u8]| {
             assert!(!decision.is_allow(), "{policy:?}");
         }
     }
+    // What needs more than the sandbox gives is asked about, and what is said of it is one story.
+    let explanation = CONFINED.explain("bash", &access);
+    assert_eq!(explanation.decision, CONFINED.decide("bash", &access));
+    let within = CONFINED.confinement.clone().unwrap_or_default();
+    let needed = beyond(&line, "/w".as_ref(), CONFINED.home.as_deref(), &within);
+    assert_eq!(explanation.beyond, needed);
+    assert!(needed.is_empty() || !explanation.decision.is_allow());
+    if analysis.problem().is_some() {
+        assert!(!explanation.decision.is_allow(), "it may be what is denied");
+    }
     let removes = |command: &shell::Command| command.program() == Some("rm");
     if analysis.commands().iter().any(removes) {
-        for policy in [&*WITH_RULES, &*ALL_BUT_RM] {
+        for policy in [&*WITH_RULES, &*ALL_BUT_RM, &*CONFINED] {
             let decision = policy.decide("bash", &access);
             assert!(!decision.is_allow(), "{policy:?}");
         }

@@ -4,9 +4,11 @@
 //! each fuzz target for so long. `cargo xtask torture [--kills N]` kills the program so often and tells
 //! in figures what became of its sessions, its commands and its processes. `cargo xtask simulate
 //! [--seeds N] [--steps N] [--from SEED] [--seed SEED]` plays simulated worlds until a law is broken,
-//! and tells the shortest story of it.
+//! and tells the shortest story of it. `cargo xtask shell-fuzz [--minutes N] [--seed SEED]` has a real
+//! bash run random lines among stubs, and compares with what the policy says of them.
 
 mod fuzz;
+mod shell_fuzz;
 mod simulate;
 mod torture;
 
@@ -22,8 +24,9 @@ fn main() -> anyhow::Result<()> {
         ["fuzz", seconds, names @ ..] => fuzz::fuzz(seconds.parse()?, names),
         ["torture", options @ ..] => torture::torture(options),
         ["simulate", flags @ ..] => simulate::simulate(flags),
+        ["shell-fuzz", options @ ..] => shell_fuzz::shell_fuzz(options),
         _ => anyhow::bail!(
-            "the chores are: lines, fuzz SECONDS [TARGET]..., simulate [FLAG N]..., torture [--kills N]"
+            "the chores are: lines, fuzz SECONDS [TARGET]..., simulate [FLAG N]..., torture [--kills N], shell-fuzz [--minutes N] [--seed SEED]"
         ),
     }
 }

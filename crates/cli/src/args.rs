@@ -15,7 +15,7 @@ use tooloop::Money;
     name = "tooloop",
     version,
     args_conflicts_with_subcommands = true,
-    after_help = "Exit status: 0 done, 1 the model or its provider failed or a replay differs, 2 usage,\n\
+    after_help = "Exit status: 0 done, 1 the model or its provider failed, a replay differs or doctor found a problem, 2 usage,\n\
                   41 no or wrong key, 42 bad input, 44 no sandbox,\n\
                   52 settings, 53 turn limit, 54 internal fault, 59 tool call limit, 60 money or token limit, 61 time limit,\n\
                   62 no answer of the form asked for, 63 permission needed (--strict-permissions), 129 hung up, 130 interrupted,\n\
@@ -44,8 +44,23 @@ pub(crate) enum Command {
     Permissions(PermissionsCommand),
     /// Play a session again, offline, and compare it with its record
     Replay(Box<ReplayArgs>),
+    /// Look at what a run would find here: sandbox, settings, keys, programs, journal
+    Doctor(DoctorArgs),
     /// Show what a folder's settings files want beyond what they may have, and trust the folder with it
     Trust(TrustArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// One JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The folder that a run would work in
+    #[arg(short = 'C', long = "cd", value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+    /// A file with settings that beat those of user and project
+    #[arg(long, value_name = "FILE")]
+    pub(crate) settings: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

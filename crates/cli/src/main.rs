@@ -6,6 +6,7 @@
 mod args;
 mod control;
 mod demo;
+mod doctor;
 mod exit;
 mod input;
 mod interactive;
@@ -118,6 +119,7 @@ fn dispatch(cli: Cli) -> Result<Status, Failure> {
         Some(Command::Replay(args)) => block_on(replay::replay(*args)),
         Some(Command::Trust(args)) => trust::run(&args),
         Some(Command::Sessions(command)) => sessions::run(command),
+        Some(Command::Doctor(args)) => block_on(doctor::doctor(args)),
     }
 }
 
@@ -348,6 +350,14 @@ fn config(args: &RunArgs) -> Result<Status, Failure> {
         };
         if writeln!(out, "{doc}{key} = {value}  ({origin})").is_err() {
             return Ok(Status::BrokenPipe);
+        }
+        let rules = loaded.rules.iter().filter(|rule| rule.kind.key() == key);
+        for rule in rules.filter(|_| args.verbose) {
+            let (kind, source) = (rule.kind.name(), rule.source.name());
+            let (written, place) = (text::one_line(&rule.written), rule.place.origin());
+            if writeln!(out, "    {kind} {written}  ({source}, {place})").is_err() {
+                return Ok(Status::BrokenPipe);
+            }
         }
     }
     for warning in &loaded.warnings {

@@ -32,7 +32,7 @@ pub(crate) fn recording(
     let Some(path) = &args.record else {
         return Ok(None);
     };
-    let redactor = secrets::redactor(settings);
+    let redactor = secrets::for_records(settings);
     let mut header = Map::new();
     header.insert("tooloop_version".into(), env!("CARGO_PKG_VERSION").into());
     header.insert("session".into(), open.session().into());

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use tooloop::exec::{Environment, EnvironmentRules};
 use tooloop::provider::{KEY_VARIABLES, Redactor};
 
-use crate::settings::Settings;
+use crate::settings::{self, Files, Settings, Sources};
 use crate::telemetry;
 
 /// What commands may see of this process's environment.
@@ -22,14 +22,32 @@ pub(crate) fn rules(settings: &Settings) -> EnvironmentRules {
     }
 }
 
-/// Knows the values of all that is withheld from commands, and the providers' keys even where a
-/// command is to have one.
-pub(crate) fn redactor(settings: &Settings) -> Redactor {
-    redactor_of(settings, std::env::vars_os())
+/// For what leaves this process beside its output: logs, traces, recordings, exports.
+pub(crate) fn for_records(settings: &Settings) -> Redactor {
+    let nothing_passes = EnvironmentRules {
+        pass: Vec::new(),
+        ..rules(settings)
+    };
+    redactor(settings, &nothing_passes, std::env::vars_os())
 }
 
-fn redactor_of(
+/// For the results of tools: the same, but for values that commands are to have. The providers'
+/// keys are never shown.
+pub(crate) fn for_results(settings: &Settings) -> Redactor {
+    redactor(settings, &rules(settings), std::env::vars_os())
+}
+
+/// For what is told of sessions without running one. Settings that cannot be read name nothing.
+pub(crate) fn for_exports() -> Redactor {
+    let folder = std::env::current_dir().unwrap_or_default();
+    let sources = Sources::new(folder, std::env::vars_os().collect());
+    let loaded = settings::load(&sources, &Files::default());
+    for_records(&loaded.map(|loaded| loaded.settings).unwrap_or_default())
+}
+
+fn redactor(
     settings: &Settings,
+    rules: &EnvironmentRules,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Redactor {
     let variables: Vec<_> = variables.into_iter().collect();
@@ -45,10 +63,13 @@ fn redactor_of(
         .filter(|(name, _)| is_key(name))
         .filter_map(|(_, value)| value.to_str().map(str::to_owned));
     let keys: Vec<String> = keys.collect();
-    // Withheld, but no secrets: the names of a trace.
-    let is_trace = |name: &OsString| name == "TRACEPARENT" || name == "TRACESTATE";
-    let named = variables.into_iter().filter(|(name, _)| !is_trace(name));
-    Redactor::of_variables(Environment::secrets(named, &rules(settings))).with(keys)
+    // Withheld, but no secrets: the names of a trace, and settings, such as the name of a variable.
+    let is_plain = |name: &OsString| {
+        let name = name.to_string_lossy();
+        name == "TRACEPARENT" || name == "TRACESTATE" || name.starts_with(settings::PREFIX)
+    };
+    let named = variables.into_iter().filter(|(name, _)| !is_plain(name));
+    Redactor::of_variables(Environment::secrets(named, rules)).with(keys)
 }
 
 #[cfg(test)]
@@ -77,9 +98,10 @@ mod tests {
                 "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
             ),
             ("FOO", "plain-value"),
+            ("TOOLOOP_KEY_VARIABLE", "TEAM_LOGIN"),
         ];
         let variables = variables.map(|(name, value)| (name.into(), value.into()));
-        let redactor = redactor_of(&settings, variables);
+        let redactor = redactor(&settings, &rules(&settings), variables);
         let hidden = "[redacted]";
         for (text, expected) in [
             // A key is one whatever it looks like.
@@ -97,6 +119,7 @@ mod tests {
                 "0af7651916cd43dd8448eb211c80319c",
             ),
             ("plain-value", "plain-value"),
+            ("TEAM_LOGIN", "TEAM_LOGIN"),
         ] {
             assert_eq!(redactor.redact_known(text), expected);
         }

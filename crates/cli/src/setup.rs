@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tooloop::boundary::PrivateTemp;
-use tooloop::exec::{Environment, EnvironmentRules, Processes};
+use tooloop::exec::{Environment, EnvironmentRules, Mask, Processes};
 use tooloop::journal::SessionId;
 use tooloop::provider::{
     Cassette, HttpProvider, LOCAL_SERVERS, ModelOverrides, NO_MODEL_HELP, Provider, ProviderConfig,
@@ -327,7 +327,7 @@ pub(crate) fn assemble(
         policy(&settings, workspace, &wall),
     )
     .workspace(workspace)
-    .secrets(secrets::redactor(&settings));
+    .secrets(secrets::for_results(&settings));
     let agent = match &wall.border {
         Some(border) => agent.border(border.clone()),
         None => agent,
@@ -500,6 +500,7 @@ fn bash(
     bash.time_limit = settings.tool_timeout;
     bash.folders = folders;
     bash.spool_bytes = settings.spool_max_bytes;
+    bash.mask = Mask::new(secrets::for_results(settings).values().map(str::to_owned));
     if let Some(shell) = &settings.shell {
         bash.shell = tooloop::exec::Shell::at(shell);
     }

@@ -49,7 +49,7 @@ mod tree;
 pub use command::{Command, Progress};
 pub use environment::{Environment, EnvironmentRules};
 pub use outcome::{End, Leftover, Outcome, StartError, signal_name};
-pub use output::{Output, OutputCleaner, OutputLimits, Spool, SpoolState};
+pub use output::{Mask, Output, OutputCleaner, OutputLimits, Spool, SpoolState};
 pub use platform::{hide_memory, own_process};
 pub use processes::Processes;
 pub use running::Running;

@@ -172,7 +172,7 @@ impl Running {
 
     /// Asks the whole tree to end, and kills it after the grace.
     fn end_tree(&self) -> JoinHandle<()> {
-        let asked = tree::Asked::group(self.pid);
+        let asked = tree::Asked::group(self.pid, self.moved.is_some());
         let scope = self.inner.shared.scope_of(self.pid, self.number);
         let grace = self.command.grace;
         spawn_blocking(move || tree::end(|| scope.clone(), grace, Some(asked)))

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process_group, pidfd_open};
 
-use crate::platform::{Process, kill, processes, run_marker, ticks};
+use crate::platform::{Process, is_first_of_namespace, kill, processes, run_marker, ticks};
 
 /// After SIGKILL a process goes as soon as the kernel lets it. No longer than this is waited.
 const LAST_WAIT: Duration = Duration::from_secs(2);
@@ -76,23 +76,31 @@ impl Scope {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
     group: i32,
+    /// The leader is none of the command's, nor is the first process of its namespace. Those do
+    /// not hear, and neither does what they are about to start.
+    is_confined: bool,
     /// Who was born before was asked; of who is younger that is not known.
     before: u64,
 }
 
 impl Asked {
     /// Asks the whole group of a session's leader at once.
-    pub(crate) fn group(leader: i32) -> Self {
+    pub(crate) fn group(leader: i32, is_confined: bool) -> Self {
         let before = ticks();
         signal_group(leader, Signal::TERM);
         Self {
             group: leader,
+            is_confined,
             before,
         }
     }
 
     fn holds(self, process: &Process) -> bool {
         process.group == self.group && process.start < self.before
+    }
+
+    fn is_deaf(self, process: &Process) -> bool {
+        self.is_confined && (process.pid == self.group || is_first_of_namespace(process.pid))
     }
 }
 
@@ -121,6 +129,21 @@ pub(crate) fn end(scope: impl Fn() -> Scope, grace: Duration, already: Option<As
         }
         let elapsed = start.elapsed();
         let kills = elapsed >= grace;
+        let mut is_starting = false;
+        if let Some(already) = already.filter(|already| already.is_confined && !kills) {
+            let its =
+                |process: &&Process| process.group == already.group && !already.is_deaf(process);
+            let of_group = || members.iter().filter(its);
+            // The command began only after its group was asked. Asked one by one, a shell might
+            // go on for a moment when what it waited for has ended.
+            if of_group().all(|process| !asked.contains(&(process.pid, process.start))) {
+                is_starting = of_group().next().is_none();
+                if !is_starting {
+                    signal_group(already.group, Signal::TERM);
+                    asked.extend(of_group().map(|process| (process.pid, process.start)));
+                }
+            }
+        }
         for process in &members {
             if kills {
                 kill(process, Signal::KILL);
@@ -132,7 +155,9 @@ pub(crate) fn end(scope: impl Fn() -> Scope, grace: Duration, already: Option<As
             return;
         }
         // New ones may be born at any time, so even the patient wait is made of short ones.
-        let wait = if kills {
+        let wait = if is_starting {
+            Duration::from_millis(2)
+        } else if kills {
             Duration::from_millis(50)
         } else {
             (grace - elapsed).min(Duration::from_millis(500))

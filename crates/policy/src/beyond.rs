@@ -38,7 +38,7 @@ pub fn beyond(
     confinement: &Confinement,
 ) -> Vec<Grant> {
     let analysis = analyse(line);
-    let needs = needs(&analysis, &analysis.effects(), Some(directory), home);
+    let needs = needs(&analysis, &analysis.known_effects(), Some(directory), home);
     summary(
         needs
             .into_iter()
@@ -99,6 +99,7 @@ pub(crate) fn needs(
             });
         }
     }
+    needs.sort_by_key(|need| need.part);
     needs
 }
 

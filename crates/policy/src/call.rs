@@ -1,20 +1,20 @@
 //! One call as the rules see it.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use crate::{
     Access, AskCause, Grant, Mode, Policy, Rule, Touch,
-    beyond::{Need, summary},
+    border::grant_matches,
     command_rule::{Hit, Line, shown},
     host,
     path_rule::{PathPattern, Reading},
-    protected::Protected,
-    shell::{Direction, Part, Piece, Unknown, Word, normal},
+    places::{Places, is_inside, path_hit},
+    shell::Part,
 };
 
 /// What the name of a rule speaks about besides the tool of that name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Command,
     Read,
     Write,
@@ -82,7 +82,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn paths(&self, kind: Kind) -> impl Iterator<Item = &'a Path> {
+    pub(crate) fn paths(&self, kind: Kind) -> impl Iterator<Item = &'a Path> {
         self.access
             .touches
             .iter()
@@ -113,7 +113,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    fn grants(&self) -> impl Iterator<Item = &'a Grant> {
+    pub(crate) fn grants(&self) -> impl Iterator<Item = &'a Grant> {
         self.access.touches.iter().filter_map(|touch| match touch {
             Touch::Grant(grant) => Some(grant),
             Touch::Command(_)
@@ -300,68 +300,12 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Names the first protected path that the call would write.
-    pub(crate) fn protected(&self) -> Option<String> {
-        let protected = Protected {
-            named: &self.policy.protected,
-            roots: &self.policy.roots,
-            temp: self
-                .policy
-                .confinement
-                .as_ref()
-                .map_or(&[], |within| &within.temp),
-            home: self.policy.home.as_deref(),
-        };
-        let needed = self.lines.iter().flat_map(|line| &line.needs);
-        let granted = self
-            .grants()
-            .chain(needed.map(|need| &need.grant))
-            .filter_map(|grant| match grant {
-                Grant::Write(path) => Some(path.as_path()),
-                Grant::Network | Grant::Host(_) | Grant::Unconfined => None,
-            });
-        self.paths(Kind::Write)
-            .chain(granted)
-            .find(|path| protected.holds(&normal(path)))
-            .map(|path| shown(&path.to_string_lossy()))
-    }
-
-    /// Tells whether this is more than the sandbox gives, or than it would give if there were one.
-    pub(crate) fn is_beyond(&self, grant: &Grant) -> bool {
-        match (&self.policy.confinement, grant) {
-            (Some(within), grant) => !within.includes(grant),
-            (None, Grant::Write(path)) => !is_inside(path, &self.policy.roots),
-            (None, Grant::Network | Grant::Host(_) | Grant::Unconfined) => true,
-        }
-    }
-
-    /// Tells whether a rule allows this beyond the sandbox.
-    pub(crate) fn is_given(&self, grant: &Grant) -> bool {
-        self.policy
-            .allow
-            .iter()
-            .any(|rule| match (kind(rule), rule.specifier()) {
-                (Some(Kind::Grant), None) => true,
-                (Some(Kind::Grant), Some(specifier)) => {
-                    grant_matches(specifier, grant, Reading::Narrow)
-                }
-                // Whoever may edit a file there may have a command do it.
-                (Some(Kind::Write), Some(specifier)) => match grant {
-                    Grant::Write(path) => {
-                        PathPattern::new(specifier).matches(path, Reading::Narrow)
-                    }
-                    Grant::Network | Grant::Host(_) | Grant::Unconfined => false,
-                },
-                (Some(Kind::Write | Kind::Command | Kind::Read | Kind::Host) | None, _) => false,
-            })
-    }
-
     /// The rules that speak of shell lines by what is in their brackets.
-    fn command_rules(&self) -> Vec<&'a Rule> {
+    pub(crate) fn command_rules(&self) -> Vec<&'a Rule> {
         self.about(Kind::Command)
     }
 
-    fn about(&self, wanted: Kind) -> Vec<&'a Rule> {
+    pub(crate) fn about(&self, wanted: Kind) -> Vec<&'a Rule> {
         let speaks = |rule: &&Rule| {
             let kind = kind(rule);
             kind == Some(wanted) || (kind.is_none() && rule.names(self.tool))
@@ -369,64 +313,9 @@ impl<'a> Call<'a> {
         self.policy.allow.iter().filter(speaks).collect()
     }
 
-    fn covers_tool(&self) -> bool {
+    pub(crate) fn covers_tool(&self) -> bool {
         let mut rules = self.policy.allow.iter();
         rules.any(|rule| rule.names(self.tool) && covers_all(rule))
-    }
-
-    /// What the lines need beyond the sandbox that nothing gives them, each with its part.
-    pub(crate) fn needs(&self) -> Vec<(String, Grant)> {
-        let commands = self.command_rules();
-        if self.covers_tool() || commands.iter().any(|rule| covers_all(rule)) {
-            return Vec::new();
-        }
-        let mut found = Vec::new();
-        for line in &self.lines {
-            let is_beyond =
-                |need: &&Need| self.is_beyond(&need.grant) && !self.is_given(&need.grant);
-            let mut needs = line.needs.iter().filter(is_beyond).peekable();
-            if needs.peek().is_none() {
-                continue;
-            }
-            let covered = line.covered(&commands);
-            let open = needs.filter(|need| !covered.holds(line, need.part));
-            found.extend(open.map(|need| (line.text_of(need.part).to_owned(), need.grant.clone())));
-        }
-        found
-    }
-
-    /// Says what the lines need beyond the sandbox.
-    fn needed(&self) -> Option<String> {
-        self.policy.confinement.as_ref()?;
-        let needs = self.needs();
-        let all = summary(needs.iter().map(|(_, grant)| grant.clone()));
-        let words: Vec<String> = all
-            .iter()
-            .map(|grant| {
-                let part = needs.iter().find(|(_, other)| other == grant);
-                let part = part.map_or("", |(part, _)| part);
-                format!("`{}` needs {}", shown(part), grant.words())
-            })
-            .collect();
-        (!words.is_empty()).then(|| format!("{}: that is beyond the sandbox", words.join(", ")))
-    }
-
-    /// Names the first thing beyond the sandbox that is asked for and that no rule gives.
-    fn wanted(&self) -> Option<String> {
-        let within = self.policy.confinement.as_ref();
-        // What the line needs is judged with the line.
-        let is_needed = |grant: &Grant| {
-            within.is_some() && {
-                let mut needs = self.lines.iter().flat_map(|line| &line.needs);
-                needs.any(|need| need.grant == *grant)
-            }
-        };
-        self.grants()
-            .find(|grant| {
-                let is_included = within.is_some_and(|within| within.includes(grant));
-                !is_included && !self.is_given(grant) && !is_needed(grant)
-            })
-            .map(|grant| format!("`{grant}` asks for more than the sandbox gives"))
     }
 
     /// Names the first part of the call that nothing covers.
@@ -496,57 +385,6 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Tells whether a specifier such as `write:/srv/**` speaks of this grant.
-fn grant_matches(specifier: &str, grant: &Grant, reading: Reading) -> bool {
-    let specifier = specifier.trim();
-    if specifier == "*" {
-        return true;
-    }
-    match grant {
-        Grant::Write(path) => specifier
-            .strip_prefix("write:")
-            .is_some_and(|pattern| PathPattern::new(pattern).matches(path, reading)),
-        Grant::Network => specifier == "network",
-        Grant::Host(host) => {
-            specifier == "network"
-                || specifier
-                    .strip_prefix("host:")
-                    .is_some_and(|wanted| host::matches(wanted, host))
-        }
-        Grant::Unconfined => specifier == "unconfined",
-    }
-}
-
-/// What relative paths in shell lines may mean.
-#[derive(Clone, Copy)]
-pub(crate) struct Places<'a> {
-    /// The folders in which a shell may be.
-    pub(crate) roots: &'a [PathBuf],
-    pub(crate) home: Option<&'a Path>,
-}
-
-impl<'a> Places<'a> {
-    /// The paths that a text in a shell line may mean.
-    fn meant(self, text: &'a str) -> impl Iterator<Item = PathBuf> + 'a {
-        let roots = self.roots.iter().map(PathBuf::as_path);
-        let below_roots = roots.map(move |root| root.join(text));
-        let rest = text
-            .strip_prefix('~')
-            .filter(|rest| rest.is_empty() || rest.starts_with('/'));
-        let rest = rest.map(|rest| rest.trim_start_matches('/'));
-        let below_home = self.home.zip(rest).map(|(home, rest)| home.join(rest));
-        std::iter::once(PathBuf::from(text))
-            .chain(below_roots)
-            .chain(below_home)
-    }
-}
-
-/// Tells whether a file may be touched as far as the borders go.
-fn is_inside(path: &Path, roots: &[PathBuf]) -> bool {
-    let climbs = path.components().any(|part| part == Component::ParentDir);
-    roots.is_empty() || (!climbs && roots.iter().any(|root| path.starts_with(root)))
-}
-
 /// Tells whether a rule speaks about single files that this tool reads.
 pub(crate) fn is_about_reading(rule: &Rule, tool: &str) -> bool {
     let speaks = match kind(rule) {
@@ -556,7 +394,7 @@ pub(crate) fn is_about_reading(rule: &Rule, tool: &str) -> bool {
     speaks && rule.specifier().is_some()
 }
 
-fn kind(rule: &Rule) -> Option<Kind> {
+pub(crate) fn kind(rule: &Rule) -> Option<Kind> {
     let table = [
         ("bash", Kind::Command),
         ("read", Kind::Read),
@@ -572,71 +410,7 @@ fn kind(rule: &Rule) -> Option<Kind> {
         .map(|(_, kind)| kind)
 }
 
-fn covers_all(rule: &Rule) -> bool {
+pub(crate) fn covers_all(rule: &Rule) -> bool {
     rule.specifier()
         .is_none_or(|specifier| specifier.trim() == "*")
-}
-
-/// Tells whether a shell line names a path that a rule about files speaks of.
-///
-/// It sees only what stands in the line: a bell, not a lock.
-fn path_hit(
-    line: &Line<'_>,
-    specifier: &str,
-    kind: Kind,
-    places: Places<'_>,
-    among: &dyn Fn(Part) -> bool,
-) -> Hit {
-    let wanted = match kind {
-        Kind::Read => Direction::Read,
-        Kind::Write | Kind::Command | Kind::Host | Kind::Grant => Direction::Write,
-    };
-    let pattern = PathPattern::new(specifier);
-    let matches = |text: &str| {
-        let mut meant = places.meant(text);
-        !text.is_empty() && meant.any(|path| pattern.matches(&path, Reading::Wide))
-    };
-    let names = |word: &Word| matches(&known(word));
-    for (index, redirect) in line.analysis.redirects().iter().enumerate() {
-        if !among(Part::Redirect(index)) {
-            continue;
-        }
-        let names_path = redirect.direction == wanted && !redirect.is_harmless()
-            || (redirect.direction == Direction::Read && wanted == Direction::Read);
-        if names_path && names(&redirect.target) {
-            return Hit::Surely(shown(&redirect.text));
-        }
-    }
-    if kind != Kind::Read {
-        return Hit::Never;
-    }
-    for (index, command) in line.analysis.commands().iter().enumerate() {
-        if !among(Part::Command(index)) {
-            continue;
-        }
-        for word in command.arguments() {
-            let value = word.literal().and_then(|text| text.split_once('='));
-            if names(word) || value.is_some_and(|(_, value)| matches(value)) {
-                return Hit::Surely(shown(&command.text));
-            }
-        }
-    }
-    Hit::Never
-}
-
-/// The path that a word is, as far as it is known: all of it, or else the folder in which it begins.
-fn known(word: &Word) -> String {
-    let is_own_home = word.raw == "~" || word.raw.starts_with("~/");
-    let (start, pieces) = match word.pieces.as_slice() {
-        [Piece::Unknown(Unknown::Tilde), rest @ ..] if is_own_home => ("~", rest),
-        pieces => ("", pieces),
-    };
-    match pieces {
-        [Piece::Text(text)] => format!("{start}{text}"),
-        [Piece::Text(text), ..] => {
-            let folder = text.rsplit_once('/').map_or("", |(folder, _)| folder);
-            format!("{start}{folder}")
-        }
-        [] | [Piece::Unknown(_), ..] => start.to_owned(),
-    }
 }

@@ -2,7 +2,7 @@
 //!
 //! An allow rule has to cover all of a line, a deny rule matters if it meets any of it.
 
-use std::path::Path;
+use std::{cell::OnceCell, collections::BTreeSet, path::Path};
 
 use crate::{
     Rule,
@@ -20,9 +20,13 @@ pub(crate) struct Line<'a> {
     pub(crate) text: &'a str,
     pub(crate) analysis: Analysis,
     /// For each command the ways in which a deny rule may have spelled it.
-    spellings: Vec<Vec<Subject>>,
+    spellings: OnceCell<Vec<Vec<Subject>>>,
     /// What its parts need, whether a sandbox gives it or not.
     pub(crate) needs: Vec<Need>,
+    /// The names of the programs in it, each once and in lower case; `None` if not all are known.
+    programs: Option<BTreeSet<String>>,
+    /// All known text of its words and targets, to see quickly that a path is not among it.
+    words: OnceCell<String>,
 }
 
 /// Which parts of a line allow rules cover by naming them.
@@ -61,18 +65,57 @@ pub(crate) enum Hit {
 impl<'a> Line<'a> {
     pub(crate) fn new(text: &'a str, directory: Option<&Path>, home: Option<&Path>) -> Self {
         let analysis = analyse(text);
-        let needs = needs(&analysis, &analysis.effects(), directory, home);
-        let spellings = analysis
-            .commands()
-            .iter()
-            .map(|command| spellings(command).collect())
-            .collect();
+        let needs = needs(&analysis, &analysis.known_effects(), directory, home);
         Self {
             text,
+            programs: programs(&analysis),
             analysis,
-            spellings,
+            spellings: OnceCell::new(),
             needs,
+            words: OnceCell::new(),
         }
+    }
+
+    /// Tells whether a specifier speaks of a program that is surely not in the line, nor the line
+    /// itself: most rules do, and need no closer look.
+    fn is_foreign(&self, specifier: &str) -> bool {
+        let Some(programs) = &self.programs else {
+            return false;
+        };
+        let specifier = specifier.trim_start();
+        let end = specifier.find([' ', ':']).unwrap_or(specifier.len());
+        let Some(first) = specifier.get(..end) else {
+            return false;
+        };
+        let is_plain = !first.is_empty()
+            && first
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
+        is_plain
+            && !self.text.trim_start().starts_with(first)
+            && !programs.contains(first)
+            && !programs.contains(&first.to_ascii_lowercase())
+    }
+
+    /// Tells whether a text is somewhere in its words, or `..`, with which it could be anything.
+    pub(crate) fn may_name(&self, needle: &str) -> bool {
+        let words = self.words.get_or_init(|| {
+            let arguments = self.analysis.commands().iter().flat_map(Command::arguments);
+            let targets = self
+                .analysis
+                .redirects()
+                .iter()
+                .map(|redirect| &redirect.target);
+            let mut all = String::with_capacity(self.text.len());
+            for piece in arguments.chain(targets).flat_map(|word| &word.pieces) {
+                if let Piece::Text(text) = piece {
+                    all.push_str(text);
+                    all.push('\n');
+                }
+            }
+            all
+        });
+        words.contains(needle) || words.contains("..")
     }
 
     /// The text of a part.
@@ -86,7 +129,10 @@ impl<'a> Line<'a> {
 
     /// Tells which parts these rules cover by naming them.
     pub(crate) fn covered(&self, rules: &[&Rule]) -> Covered {
-        let specifiers = || rules.iter().filter_map(|rule| rule.specifier());
+        let specifiers = || {
+            let specifiers = rules.iter().filter_map(|rule| rule.specifier());
+            specifiers.filter(|specifier| !self.is_foreign(specifier))
+        };
         let patterns: Vec<_> = specifiers().filter_map(allow_pattern).collect();
         let mut reaches: Vec<Option<usize>> = Vec::new();
         for command in self.analysis.commands() {
@@ -112,6 +158,9 @@ impl<'a> Line<'a> {
 
     /// The same for the commands of these indices alone.
     pub(crate) fn hit_among(&self, specifier: &str, among: impl Fn(usize) -> bool) -> Hit {
+        if self.is_foreign(specifier) {
+            return Hit::Never;
+        }
         if exact_line(specifier).is_some_and(|line| line.trim() == self.text.trim()) {
             return Hit::Surely(shown(self.text));
         }
@@ -127,7 +176,13 @@ impl<'a> Line<'a> {
             .hazards()
             .find(|hazard| is_evaluation(*hazard))
             .map(|hazard| hazard.to_string());
-        let commands = self.analysis.commands().iter().zip(&self.spellings);
+        let all = self.spellings.get_or_init(|| {
+            let commands = self.analysis.commands().iter();
+            commands
+                .map(|command| spellings(command).collect())
+                .collect()
+        });
+        let commands = self.analysis.commands().iter().zip(all);
         for (index, (command, spellings)) in commands.enumerate() {
             if !among(index) {
                 continue;
@@ -154,7 +209,10 @@ impl<'a> Line<'a> {
 
     /// Names the first part of the line that these rules do not cover, if there is one.
     pub(crate) fn uncovered(&self, rules: &[&Rule]) -> Option<String> {
-        let specifiers = || rules.iter().filter_map(|rule| rule.specifier());
+        let specifiers = || {
+            let specifiers = rules.iter().filter_map(|rule| rule.specifier());
+            specifiers.filter(|specifier| !self.is_foreign(specifier))
+        };
         if self.is_exactly(specifiers()) {
             return None;
         }
@@ -204,6 +262,29 @@ impl<'a> Line<'a> {
     }
 }
 
+fn programs(analysis: &Analysis) -> Option<BTreeSet<String>> {
+    let is_known = analysis.problem().is_none()
+        && !analysis.hazards().any(is_evaluation)
+        && !analysis
+            .commands()
+            .iter()
+            .any(|command| matches!(command.nature, Nature::Opaque(_)));
+    if !is_known {
+        return None;
+    }
+    let mut programs = BTreeSet::new();
+    for command in analysis.commands() {
+        let Some(first) = command.words.first() else {
+            continue;
+        };
+        let base = first.literal()?.rsplit('/').next()?;
+        if !programs.contains(base) {
+            programs.insert(base.to_ascii_lowercase());
+        }
+    }
+    Some(programs)
+}
+
 /// What runs a text of which nothing is known, so that no command of the line shows it.
 const fn is_evaluation(hazard: Hazard) -> bool {
     match hazard {
@@ -221,8 +302,12 @@ fn sets_nothing(command: &Command) -> bool {
 
 /// How many words of a command the rules name that cover it; none if no rule does.
 fn own_reach(command: &Command, patterns: &[Pattern]) -> Option<usize> {
+    if patterns.is_empty() {
+        return None;
+    }
     let assignments = command.assignments.len();
-    let set = Subject::new(assignment_words(command).iter().chain(&command.words));
+    let set = (assignments > 0)
+        .then(|| Subject::new(assignment_words(command).iter().chain(&command.words)));
     let plain = sets_nothing(command).then(|| Subject::new(command.words.iter()));
     let short = (sets_nothing(command) && command.program() == Some("git"))
         .then(|| skip_globals(&command.words))
@@ -249,7 +334,7 @@ fn own_reach(command: &Command, patterns: &[Pattern]) -> Option<usize> {
             };
             if covers(&plain) || covers(&short) {
                 Some(pattern.named_words())
-            } else if assignments > 0 && pattern.matches(&set) == Match::Always {
+            } else if covers(&set) {
                 Some(pattern.named_words().saturating_sub(assignments))
             } else {
                 None

@@ -1,8 +1,8 @@
 //! Takes a decision apart, part by part.
 
 use crate::{
-    Decision, ExplainedPart, Explanation, Grant, MetRule, Mode, PartEffect, PartKind, PartVerdict,
-    Rule, RuleList, Touch,
+    AccessEffect, Decision, ExplainedPart, Explanation, Grant, MetRule, Mode, PartEffect, PartKind,
+    PartVerdict, Rule, RuleList, Touch,
     beyond::summary,
     call::Call,
     command_rule::{Hit, Line},
@@ -47,17 +47,28 @@ pub(crate) fn explained(call: &Call<'_>, decision: Decision) -> Explanation {
 
 /// A part that is judged like a call of its own.
 fn alone(call: &Call<'_>, kind: PartKind, text: String, touch: Option<&Touch>) -> ExplainedPart {
+    // Only rules about the sandbox speak of what is asked for by name.
+    let (tool, effect) = match kind {
+        PartKind::Grant => ("sandbox", AccessEffect::ReadOnly),
+        PartKind::Command
+        | PartKind::Redirection
+        | PartKind::Input
+        | PartKind::Read
+        | PartKind::Write
+        | PartKind::Host
+        | PartKind::Call => (call.tool, call.access.effect),
+    };
     let access = crate::Access {
-        effect: call.access.effect,
+        effect,
         touches: touch.into_iter().cloned().collect(),
         directory: call.access.directory.clone(),
     };
-    let by_itself = Call::new(call.tool, &access, call.policy);
+    let by_itself = Call::new(tool, &access, call.policy);
     let decision = call.policy.judge(&by_itself);
     let rule = met(call, |rule| by_itself.hit(rule));
     let is_read_only = by_itself.stays_inside();
     let verdict = match &decision {
-        Decision::Allow if is_read_only => PartVerdict::Harmless,
+        Decision::Allow if is_read_only && kind != PartKind::Grant => PartVerdict::Harmless,
         Decision::Allow if call.policy.mode == Mode::BypassPermissions => PartVerdict::Mode,
         Decision::Allow if kind == PartKind::Input && call.policy.confinement.is_some() => {
             PartVerdict::Confined

@@ -31,6 +31,7 @@
 
 mod access;
 mod beyond;
+mod border;
 mod call;
 mod command_rule;
 mod confinement;
@@ -42,6 +43,7 @@ mod host;
 mod mode;
 mod path_rule;
 mod pattern;
+mod places;
 mod policy;
 mod protected;
 mod rule;

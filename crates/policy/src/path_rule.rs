@@ -41,6 +41,12 @@ impl<'a> PathPattern<'a> {
         }
     }
 
+    /// A text that every path holds that the specifier names, unless it climbs.
+    pub(crate) fn needle(&self) -> Option<&'a str> {
+        let is_plain = |part: &&&str| !part.contains(['*', '?', '\\']);
+        self.parts.iter().rev().find(is_plain).copied()
+    }
+
     /// Tells whether the specifier names this path.
     pub(crate) fn matches(&self, path: &Path, reading: Reading) -> bool {
         let Some(parts) = parts(path) else {

@@ -33,6 +33,7 @@ pub(crate) struct Pattern {
 #[derive(Clone, Debug)]
 pub(crate) struct Subject {
     items: Vec<Item>,
+    has_unknown: bool,
 }
 
 /// Whether a pattern matches a command whose words may hold unknown text.
@@ -126,13 +127,9 @@ impl Pattern {
     }
 
     pub(crate) fn matches(&self, subject: &Subject) -> Match {
-        let has_unknown = subject
-            .items
-            .iter()
-            .any(|item| matches!(item, Item::Any | Item::Rest));
         if self.matches_surely(&subject.items) {
             Match::Always
-        } else if has_unknown && self.may_match(&subject.items) {
+        } else if subject.has_unknown && self.may_match(&subject.items) {
             Match::Maybe
         } else {
             Match::Never
@@ -210,6 +207,9 @@ impl Pattern {
                 }
             }
             reached = next;
+            if !reached.contains(&true) {
+                return done;
+            }
             self.skip_stars(&mut reached);
         }
         done || at_end(&reached)
@@ -259,7 +259,10 @@ impl Subject {
                 }
             }
         }
-        Self { items }
+        let has_unknown = items
+            .iter()
+            .any(|item| matches!(item, Item::Any | Item::Rest));
+        Self { items, has_unknown }
     }
 
     /// Makes the name of the program lower case and takes the folder from it.

@@ -72,6 +72,22 @@ impl Rule {
     /// covers no absolute path, so rules from settings should pass through here.
     #[must_use]
     pub fn anchored(&self, root: &Path, home: Option<&Path>) -> Self {
+        let is_about_sandbox = self.tool.eq_ignore_ascii_case("sandbox");
+        if let Some(path) = self
+            .specifier()
+            .and_then(|specifier| specifier.trim().strip_prefix("write:"))
+            .filter(|_| is_about_sandbox)
+        {
+            let path = Self {
+                tool: "Edit".to_owned(),
+                specifier: Some(path.to_owned()),
+            };
+            let path = path.anchored(root, home);
+            return Self {
+                tool: self.tool.clone(),
+                specifier: path.specifier.map(|path| format!("write:{path}")),
+            };
+        }
         let (Some(specifier), true) = (self.specifier(), self.is_about_files()) else {
             return self.clone();
         };

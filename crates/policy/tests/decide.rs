@@ -110,7 +110,7 @@ fn an_allowed_prefix_is_not_a_blank_cheque() {
         ("sh -c 'ls > M'", "> M"),
         ("eval 'touch M'", "touch M"),
         ("eval \"$x\"", "eval \"$x\""),
-        ("find . -exec touch M \\;", "find . -exec touch M"),
+        ("find . -exec touch M \\;", "touch M"),
         ("$x", "$x"),
         ("git -c core.pager=x log", "git -c core.pager=x log"),
         ("git logs", "git logs"),

@@ -3,6 +3,11 @@
 //! A line is a verdict, a blank and a shell line, in which `␤` stands for the end of a line. `ask`,
 //! `rule` and `beyond` are questions by their cause. A line that begins with `@` sets the policy up;
 //! one with `#` says what comes.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a table that cannot be read is to fail"
+)]
 
 use tooloop_policy::{
     Access, AskCause, Confinement, Decision, PartVerdict, Policy, Reach, Rule, beyond,

@@ -21,6 +21,8 @@ pub const USER_FILE: &str = "settings.json";
 /// The file of whoever looks after the machine.
 pub const MANAGED_SETTINGS: &str = "/etc/claude-code/managed-settings.json";
 
+/// The variable by which hooks that were written for that product find the folder that is worked in.
+pub const PROJECT_FOLDER_VARIABLE: &str = "CLAUDE_PROJECT_DIR";
 /// Files and folders of a project in which other agents and editors are told which programs to
 /// start, from the folder on.
 pub const PROGRAM_SETTINGS: [&str; 9] = [

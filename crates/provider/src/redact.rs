@@ -112,6 +112,13 @@ impl Redactor {
         Self::new(values.into_iter().chain(passwords))
     }
 
+    /// The values that it knows, in all forms that it looks for: for who must hide them by other
+    /// means.
+    pub fn values(&self) -> impl Iterator<Item = &str> {
+        let values = self.known.iter().flat_map(|known| &known.values);
+        values.map(String::as_str)
+    }
+
     /// Whether it knows no secret by its value.
     #[must_use]
     pub const fn knows_nothing(&self) -> bool {

@@ -10,7 +10,9 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::watch;
-use tooloop_exec::{Command, Environment, Outcome, OutputLimits, Progress, Shell, StartError};
+use tooloop_exec::{
+    Command, Environment, Mask, Outcome, OutputLimits, Progress, Shell, StartError,
+};
 use tooloop_policy::{Access, shell};
 use tooloop_tool::{Scope, Tool, ToolContext, ToolError, ToolOutput};
 
@@ -47,6 +49,8 @@ pub struct BashSettings {
     pub spool_folder: PathBuf,
     /// The largest size of such an output in bytes.
     pub spool_bytes: u64,
+    /// What is hidden in outputs, those of jobs included, as they come.
+    pub mask: Option<Mask>,
     /// The bounds of background jobs. `None`: there are none, and `run_in_background` is not
     /// offered; for an agent without `job_output` and `job_stop`.
     pub jobs: Option<JobSettings>,
@@ -65,6 +69,7 @@ impl BashSettings {
             folders: Vec::new(),
             spool_folder: std::env::temp_dir().join("tooloop-outputs"),
             spool_bytes: OutputLimits::default().spool_bytes,
+            mask: None,
             jobs: Some(JobSettings::default()),
             confinement: None,
         }
@@ -205,6 +210,7 @@ impl Bash {
         command.cancellation = context.cancellation.clone();
         command.output.spool_folder = Some(settings.spool_folder.clone());
         command.output.spool_bytes = settings.spool_bytes;
+        command.output.mask = settings.mask.clone();
         command
     }
 

@@ -128,7 +128,7 @@ pub(super) const RESERVED_VARIABLES: [&str; 3] =
     ["TOOLOOP_RUN", "TOOLOOP_BASH_ENV", "TOOLOOP_TRANSCRIPTS"];
 
 /// What each variable of a setting starts with.
-pub(super) const PREFIX: &str = "TOOLOOP_";
+pub(crate) const PREFIX: &str = "TOOLOOP_";
 
 impl Key {
     /// The environment variable that sets the key.

@@ -9,6 +9,10 @@ use super::hook;
 use super::key::{self, Folder, Key};
 use super::loader::{Layer, Loader};
 use super::slot::{Base, Wrong};
+use super::{Place, Settings, Source};
+
+/// No list of a file holds more: each item is looked up among all others.
+pub(super) const MOST_ITEMS: usize = 2_000;
 
 impl Loader<'_> {
     pub(super) fn toml_layer(&mut self, layer: Layer<'_>) {
@@ -47,6 +51,14 @@ impl Loader<'_> {
         key: &'static Key,
         value: &Spanned<DeValue<'_>>,
     ) {
+        let items: Vec<_> = match value.get_ref() {
+            DeValue::Array(items) => items.iter().collect(),
+            _ => Vec::new(),
+        };
+        if items.len() > MOST_ITEMS {
+            let what = format!("holds more than {MOST_ITEMS} items");
+            return self.wrong(layer, key.name, vec![Wrong { at, what }]);
+        }
         let path = self.sources.working_directory.join(layer.path);
         let home = self.home();
         let base = Base {
@@ -61,10 +73,6 @@ impl Loader<'_> {
         if !self.may_set(key, layer.source) {
             return self.misplaced(key, layer.place(at));
         }
-        let items: Vec<_> = match value.get_ref() {
-            DeValue::Array(items) => items.iter().collect(),
-            _ => Vec::new(),
-        };
         let mut kept = items.clone();
         if layer.source.is_folder() && self.is_wider(key, &settings) {
             if matches!(key.folder, Folder::Never) {
@@ -76,8 +84,7 @@ impl Loader<'_> {
             if items.is_empty() {
                 let raw = layer.text.get(value.span()).unwrap_or_default();
                 if !self.widens(layer, at, key.name, raw, raw) {
-                    let own = self.own_way(key);
-                    return self.left_out(&layer.place(at), key.name, None, &own);
+                    return self.left_out(&layer.place(at), key.name, None);
                 }
             } else {
                 kept.retain(|item| {
@@ -98,11 +105,28 @@ impl Loader<'_> {
                 }
             }
         }
+        self.overrule(layer, at, index, key, &settings);
         for item in kept {
             let place = layer.place(item.span().start);
             self.sourced(key.name, text(item), place, layer.source);
         }
         self.accept(index, key, settings, layer.place(at));
+    }
+
+    /// Says that what a person has set for this run is not what the managed file has it to be.
+    fn overrule(&mut self, layer: Layer<'_>, at: usize, index: usize, key: &Key, new: &Settings) {
+        let is_list = (key.slot)(&mut new.clone()).is_list();
+        if layer.source != Source::Managed || is_list || *new == self.settings {
+            return;
+        }
+        let set = self.origins.iter().find(|(of, _)| *of == index);
+        if let Some((_, by @ (Place::Flag(_) | Place::Variable(_)))) = set {
+            self.warnings.push(printable(&format!(
+                "{by} is not applied: {} says what `{}` is",
+                layer.place(at).origin(),
+                key.name
+            )));
+        }
     }
 
     fn list_left_out(
@@ -119,13 +143,12 @@ impl Loader<'_> {
                 kept.iter().all(|kept| kept.span().start != start)
             })
         };
-        let own = self.own_way(key);
         if kept.is_empty() {
-            return self.left_out(&layer.place(at), key.name, None, &own);
+            return self.left_out(&layer.place(at), key.name, None);
         }
         let which: Vec<_> = missing().map(|item| shortened(text(item))).collect();
         let at = missing().next().map_or(at, |item| item.span().start);
-        self.left_out(&layer.place(at), key.name, Some(&which.join(", ")), &own);
+        self.left_out(&layer.place(at), key.name, Some(&which.join(", ")));
     }
 
     fn wrong(&mut self, layer: Layer<'_>, key: &'static str, wrong: Vec<Wrong>) {
@@ -145,6 +168,11 @@ impl Loader<'_> {
     fn hooks(&mut self, layer: Layer<'_>, value: &Spanned<DeValue<'_>>) {
         let place = |at| layer.place(at).origin();
         match hook::read(value, &place) {
+            Ok(hooks) if hooks.len() > MOST_ITEMS => {
+                let what = format!("holds more than {MOST_ITEMS} items");
+                let at = value.span().start;
+                self.wrong(layer, key::HOOKS, vec![Wrong { at, what }]);
+            }
             Ok(hooks) => {
                 for (at, rule) in hooks {
                     self.found_hook(layer, at, rule);
@@ -165,7 +193,7 @@ impl Loader<'_> {
             return self.hook(layer.source, rule);
         }
         let which = shortened(&shown);
-        self.left_out(&layer.place(at), key::HOOKS, Some(&which), "");
+        self.left_out(&layer.place(at), key::HOOKS, Some(&which));
     }
 }
 

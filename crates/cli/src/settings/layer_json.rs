@@ -106,7 +106,9 @@ impl Loader<'_> {
             let applies = match kind {
                 RuleKind::Deny | RuleKind::Ask => true,
                 RuleKind::Allow => {
+                    let is_known = |rule| self.settings.allowed_tools.contains(rule);
                     let is_approved = !layer.source.is_folder()
+                        || rules.iter().all(is_known)
                         || self.widens(layer, at, ALLOW, &written, &written);
                     is_any |= is_approved;
                     is_approved
@@ -116,18 +118,19 @@ impl Loader<'_> {
                 missing.push((at, written));
                 continue;
             }
-            let mut settings = self.settings.clone();
             let list = match kind {
-                RuleKind::Deny => &mut settings.disallowed_tools,
-                RuleKind::Ask => &mut settings.ask_tools,
-                RuleKind::Allow => &mut settings.allowed_tools,
+                RuleKind::Deny => &mut self.settings.disallowed_tools,
+                RuleKind::Ask => &mut self.settings.ask_tools,
+                RuleKind::Allow => &mut self.settings.allowed_tools,
             };
             for rule in &rules {
                 if !list.contains(rule) {
                     list.push(rule.clone());
                 }
             }
-            self.set(layer, at, kind.key(), settings);
+            if let Some((index, key)) = key::find(kind.key()) {
+                self.origin(index, key, layer.place(at));
+            }
             for rule in rules {
                 self.rule(kind, rule, &written, layer.place(at), layer.source);
             }
@@ -137,7 +140,7 @@ impl Loader<'_> {
             let rules: Vec<_> = missing.iter().map(|(_, rule)| shortened(rule)).collect();
             let which = (is_any || rules.len() < 4).then(|| rules.join(", "));
             let which = which.unwrap_or_else(|| format!("{} rules", rules.len()));
-            self.left_out(&place, ALLOW, Some(&which), "");
+            self.left_out(&place, ALLOW, Some(&which));
         }
     }
 
@@ -173,7 +176,7 @@ impl Loader<'_> {
         let applies = !layer.source.is_folder() || self.widens(layer, at, name, value, value);
         if !applies {
             let which = shortened(value);
-            self.left_out(&layer.place(at), name, Some(&which), "");
+            self.left_out(&layer.place(at), name, Some(&which));
         }
         applies
     }

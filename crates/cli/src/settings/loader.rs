@@ -12,11 +12,16 @@ use super::error::{Fault, Place, Problem, SettingsError, printable};
 use super::file::{self, Demand, Read, position};
 use super::key::{self, Folder, Key, PREFIX, RESERVED_VARIABLES};
 use super::list;
+use super::names;
 use super::slot::{Base, Wrong};
 use super::widening::{Widening, fingerprint};
 use super::{
     Approvals, Loaded, RuleKind, Settings, Source, SourcedRule, Sources, Trust, absolute_variable,
 };
+
+/// What can be done about what is left out of a folder's files.
+pub(super) const TRUST_HINT: &str = "`tooloop trust` shows what this folder's files want and trusts \
+    them with it; --trust-folder does for one run; your own settings can say the same";
 
 /// Settings as they grow.
 pub(super) struct Loader<'l> {
@@ -76,16 +81,18 @@ impl<'l> Loader<'l> {
                 (compat::PROJECT_SETTINGS, "config.toml", Source::Project),
                 (compat::LOCAL_SETTINGS, "local.toml", Source::Local),
             ] {
-                self.json(Some(&root.join(json)), source);
+                let json = root.join(json);
+                // In the home folder this is the person's own file, which was read above.
+                if sources.json_user.as_ref() != Some(&json) {
+                    self.json(Some(&json), source);
+                }
                 let own = root.join(".tooloop").join(own);
                 self.toml(Some(&own), Demand::Optional, source);
             }
         }
-        self.toml(
-            sources.explicit.as_deref(),
-            Demand::Explicit,
-            Source::Explicit,
-        );
+        if let Some(path) = &sources.explicit {
+            self.explicit(path);
+        }
         self.environment();
         self.flags();
         self.json(sources.json_managed.as_deref(), Source::Managed);
@@ -104,6 +111,21 @@ impl<'l> Loader<'l> {
                 path,
                 text: &text,
                 source,
+            });
+        }
+    }
+
+    /// Reads a file that was named, of whichever kind it is.
+    fn explicit(&mut self, path: &Path) {
+        let is_json = path.extension().is_some_and(|end| end == "json");
+        if !is_json {
+            return self.toml(Some(path), Demand::Explicit, Source::Explicit);
+        }
+        if let Some(text) = self.text(path, Demand::Explicit) {
+            self.json_layer(Layer {
+                path,
+                text: &text,
+                source: Source::Explicit,
             });
         }
     }
@@ -291,7 +313,11 @@ impl<'l> Loader<'l> {
         !self.sources.bare || source == Source::Managed
     }
 
+    /// Tells whether new settings are wider than those there are; the same again is not.
     pub(super) fn is_wider(&self, key: &Key, settings: &Settings) -> bool {
+        if *settings == self.settings {
+            return false;
+        }
         match key.folder {
             Folder::Free => false,
             Folder::Narrower(is_narrower) => !is_narrower(settings, &self.settings),
@@ -322,7 +348,7 @@ impl<'l> Loader<'l> {
     }
 
     /// Says that something of a folder's file is not applied; `which` if it is not all of a key.
-    pub(super) fn left_out(&mut self, place: &Place, key: &str, which: Option<&str>, own: &str) {
+    pub(super) fn left_out(&mut self, place: &Place, key: &str, which: Option<&str>) {
         let why = match &self.sources.approvals {
             Approvals::Nothing => "this folder is not trusted",
             Approvals::These(_) | Approvals::Everything => {
@@ -331,21 +357,8 @@ impl<'l> Loader<'l> {
         };
         let which = which.map_or_else(String::new, |which| format!(" ({which})"));
         self.warnings.push(printable(&format!(
-            "{place}: `{key}`{which} is not applied: {why}; `tooloop trust` shows and trusts it, \
-             --trust-folder does for one run{own}"
+            "{place}: `{key}`{which} is not applied: {why}"
         )));
-    }
-
-    /// How a person can have the same with a key of their own.
-    pub(super) fn own_way(&self, key: &Key) -> String {
-        match &self.sources.user {
-            Some(path) => format!(
-                ", or put it into {} or set {}",
-                path.display(),
-                key.variable()
-            ),
-            None => format!(", or set {}", key.variable()),
-        }
     }
 
     pub(super) fn accept(&mut self, index: usize, key: &Key, settings: Settings, place: Place) {
@@ -381,6 +394,7 @@ impl<'l> Loader<'l> {
         }
         self.withhold_key();
         self.hold_bypass();
+        self.doubt_names();
         if self.settings.allow_managed_rules_only {
             self.rules
                 .retain(|rule| rule.kind != RuleKind::Allow || rule.source == Source::Managed);
@@ -394,6 +408,9 @@ impl<'l> Loader<'l> {
             self.hooks.retain(|(source, _)| *source == Source::Managed);
         }
         self.settings.hooks = self.hooks.into_iter().map(|(_, hook)| hook).collect();
+        if self.widenings.iter().any(|widening| !widening.approved) {
+            self.warnings.push(TRUST_HINT.to_owned());
+        }
         let trust = match &*self.widenings {
             [] => Trust::NotNeeded,
             all if all.iter().all(|widening| widening.approved) => Trust::Trusted,
@@ -407,6 +424,21 @@ impl<'l> Loader<'l> {
             widenings: self.widenings,
             origins: self.origins,
         })
+    }
+
+    /// A rule that holds back and names no tool that there is holds nothing back.
+    fn doubt_names(&mut self) {
+        let holds_back = |rule: &&SourcedRule| rule.kind != RuleKind::Allow;
+        for rule in self.rules.iter().filter(holds_back) {
+            if let Some(nearest) = names::meant(rule.rule.tool()) {
+                self.warnings.push(printable(&format!(
+                    "{}: the {} rule {} names no tool: the nearest is {nearest}",
+                    rule.place,
+                    rule.kind.name(),
+                    rule.written
+                )));
+            }
+        }
     }
 
     /// The mode that asks nobody is not to be had where somebody has ruled it out.

@@ -30,6 +30,7 @@ mod layer;
 mod layer_json;
 mod list;
 mod loader;
+mod names;
 mod number;
 mod rules;
 mod sandbox;
@@ -50,6 +51,7 @@ use tooloop::provider::{ReasoningEcho, WireFormat, compat};
 use tooloop::{Mode, Reach, Rule};
 
 pub(crate) use error::{Fault, Place, Problem, SettingsError};
+pub(crate) use key::PREFIX;
 pub(crate) use rules::{RuleKind, Source, SourcedRule, Trust};
 pub(crate) use sandbox::Sandbox;
 pub(crate) use widening::{Approvals, Widening};
@@ -199,7 +201,7 @@ impl Sources {
         Self {
             user: user_file(&environment),
             managed: Some(MANAGED.into()),
-            json_user: json_user_file(&environment),
+            json_user: json_user_file(&environment, &folder),
             json_managed: Some(compat::MANAGED_SETTINGS.into()),
             approvals: Approvals::Nothing,
             bare: false,
@@ -215,12 +217,17 @@ impl Sources {
 /// The file of whoever looks after the machine.
 pub(crate) const MANAGED: &str = "/etc/tooloop/config.toml";
 
-/// The user's file in the widespread form.
-fn json_user_file(environment: &[(OsString, OsString)]) -> Option<PathBuf> {
-    if let Some(folder) = absolute_variable(environment, compat::USER_FOLDER_VARIABLE) {
-        return Some(folder.join(compat::USER_FILE));
-    }
-    absolute_variable(environment, "HOME").map(|home| home.join(compat::USER_SETTINGS))
+/// The user's file in the widespread form, by the name that it has as a file of the folder if it is
+/// one.
+fn json_user_file(environment: &[(OsString, OsString)], folder: &Path) -> Option<PathBuf> {
+    let path = match absolute_variable(environment, compat::USER_FOLDER_VARIABLE) {
+        Some(folder) => folder.join(compat::USER_FILE),
+        None => absolute_variable(environment, "HOME")?.join(compat::USER_SETTINGS),
+    };
+    let of_folder = folder.join(compat::PROJECT_SETTINGS);
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    let is_same = real(&path).is_some_and(|path| real(&of_folder) == Some(path));
+    Some(if is_same { of_folder } else { path })
 }
 
 /// `$XDG_CONFIG_HOME/tooloop/config.toml`, or below `~/.config`. Relative values do not count.
@@ -261,12 +268,14 @@ impl Loaded {
     pub(crate) fn describe(&self) -> Vec<(&'static str, String, String, &'static str)> {
         let mut settings = self.settings.clone();
         let describe = |(index, key): (usize, &key::Key)| {
-            let origins: Vec<String> = self
+            let mut origins: Vec<String> = self
                 .origins
                 .iter()
                 .filter(|(of, _)| *of == index)
                 .map(|(_, place)| place.origin())
                 .collect();
+            // Parts of a list may stand on one line.
+            origins.dedup();
             let origin = if origins.is_empty() {
                 "default".to_owned()
             } else {

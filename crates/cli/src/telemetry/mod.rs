@@ -65,7 +65,7 @@ pub(crate) fn start(
     }
     // All keys that this process has been given.
     let headers = otel.iter().flat_map(|otel| otel.secrets());
-    let redactor = secrets::redactor(settings).with(headers);
+    let redactor = secrets::for_records(settings).with(headers);
     let file = match &settings.debug_file {
         None => None,
         Some(path) => {

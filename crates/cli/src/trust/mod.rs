@@ -11,7 +11,7 @@ mod store;
 
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use jiff::Timestamp;
 
@@ -68,9 +68,18 @@ fn look_up(store: &TrustStore, workspace: &Path) -> Known {
     let mut approved = newest.approved;
     approved.extend(root.into_iter().flat_map(|root| root.approved));
     Known {
-        approvals: Approvals::These(approved),
+        approvals: these(approved),
         declined: newest.declined,
         warning: None,
+    }
+}
+
+/// A folder of which everything was declined is as good as unknown.
+fn these(approved: BTreeSet<String>) -> Approvals {
+    if approved.is_empty() {
+        Approvals::Nothing
+    } else {
+        Approvals::These(approved)
     }
 }
 
@@ -138,7 +147,7 @@ pub(crate) fn ask(workspace: &Path, loaded: &Loaded, known: &Known) -> Result<Sa
         }
         Answer::Quit => return Ok(Said::Leave),
     };
-    let approvals = Approvals::These(entry.approved.clone());
+    let approvals = these(entry.approved.clone());
     let kept = match store() {
         Some(store) => store.set(workspace, Some(entry)),
         None => Err(io::Error::other(
@@ -261,6 +270,7 @@ fn say(words: &str) -> Status {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::PathBuf;
 
     use super::*;
 
@@ -273,7 +283,7 @@ mod tests {
         }
     }
 
-    fn these(words: &[&str]) -> Approvals {
+    fn only(words: &[&str]) -> Approvals {
         Approvals::These(words.iter().map(ToString::to_string).collect())
     }
 
@@ -299,9 +309,9 @@ mod tests {
             )
             .unwrap();
         for (path, expected) in [
-            (root.clone(), these(&["a"])),
-            (root.join("sub"), these(&["a"])),
-            (root.join("sub/deep"), these(&["a"])),
+            (root.clone(), only(&["a"])),
+            (root.join("sub"), only(&["a"])),
+            (root.join("sub/deep"), only(&["a"])),
             (root.join("other"), Approvals::Nothing),
         ] {
             assert_eq!(look_up(&store, &path).approvals, expected, "{path:?}");
@@ -313,12 +323,20 @@ mod tests {
             .set(&root.join("sub"), Some(entry(&["b"], &["y"])))
             .unwrap();
         let known = look_up(&store, &root.join("sub"));
-        assert_eq!(known.approvals, these(&["a", "b"]));
+        assert_eq!(known.approvals, only(&["a", "b"]));
         assert_eq!(known.declined, entry(&[], &["y"]).declined);
+        store
+            .set(&root.join("sub"), Some(entry(&[], &["y"])))
+            .unwrap();
+        store.set(&root, None).unwrap();
+        let known = look_up(&store, &root.join("sub"));
+        assert_eq!(known.approvals, Approvals::Nothing);
+        assert_eq!(known.declined, entry(&[], &["y"]).declined);
+        store.set(&root, Some(entry(&["a"], &[]))).unwrap();
         // A folder between counts for nothing.
         assert_eq!(
             look_up(&store, &root.join("sub/deep")).approvals,
-            these(&["a"])
+            only(&["a"])
         );
     }
 

@@ -76,13 +76,13 @@ fn no_works_without_it_and_is_not_asked_again() {
     person.shows(QUESTION);
     person.keys("n");
     person.keys(ENTER);
-    person.shows("`allowed_tools` is not applied");
+    person.shows("`allowed_tools` is not");
     person.shows("> ");
     person.keys(CONTROL_D);
     assert_eq!(person.ends(), 0);
 
     let mut person = Pty::start(&scratch, &server, &[]);
-    person.shows("`allowed_tools` is not applied");
+    person.shows("`allowed_tools` is not");
     person.shows("> ");
     assert!(!person.text().contains(QUESTION));
     person.keys(CONTROL_D);

@@ -14,6 +14,7 @@
 mod asking;
 mod bash;
 mod collector;
+mod doctor;
 mod everyday;
 mod exits;
 mod files;
@@ -27,6 +28,7 @@ mod retries;
 mod rewind;
 mod same_bytes;
 mod sandbox;
+mod secrets;
 mod session;
 mod sessions_cli;
 mod settings;

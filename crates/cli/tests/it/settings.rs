@@ -167,7 +167,8 @@ fn keys_reach_no_command_unless_they_are_named() {
             "go",
         ]);
     let done = finish(&run.start());
-    assert_eq!(done.tool_result("c").0.trim(), "kk-DDD bar");
+    let (words, _) = done.tool_result("c");
+    assert!(words.starts_with("kk-DDD bar\n"), "{words}");
     // A folder cannot open that door.
     let scratch = Scratch::new();
     scratch.write(OWN, "pass_environment = [\"OPENAI_API_KEY\"]\n");
@@ -186,7 +187,8 @@ fn keys_reach_no_command_unless_they_are_named() {
             "go",
         ]);
     let done = finish(&run.start());
-    assert_eq!(done.tool_result("c").0.trim(), "0\nbar");
+    let (words, _) = done.tool_result("c");
+    assert!(words.starts_with("0\nbar\n"), "{words}");
     assert!(done.finished.stderr.text().contains("pass_environment"));
 }
 

@@ -117,6 +117,52 @@ fn trust_is_given_once_and_taken_back() {
 }
 
 #[test]
+fn hooks_of_an_unknown_folder_are_none() {
+    let scratch = Scratch::new();
+    let hook = "[[hooks]]\nevent = \"Stop\"\ncommand = \"say done\"\n";
+    scratch.write(OWN, hook);
+    scratch.write(
+        JSON,
+        "{\"hooks\": {\"Stop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"say json\"}]}]}}",
+    );
+    let shown = |arguments: &[&str]| {
+        let finished = end(&bare(&scratch).arg("config").args(arguments).start());
+        finished.assert_code(0);
+        let text = finished.stdout.text();
+        let line = text.lines().find(|line| line.starts_with("hooks = "));
+        (line.unwrap().to_owned(), finished.stderr.text())
+    };
+    let (line, said) = shown(&[]);
+    assert_eq!(line, "hooks = []  (default)");
+    assert!(
+        said.contains("config.toml:1:1: `hooks` (Stop: say done) is not applied"),
+        "{said}"
+    );
+    assert!(
+        said.contains("settings.json:1:32: `hooks` (Stop: say json) is not applied"),
+        "{said}"
+    );
+    for line in [shown(&["--trust-folder"]).0, {
+        assert_eq!(trust(&scratch, &["--yes"]).0, 0);
+        shown(&[]).0
+    }] {
+        assert!(
+            line.contains("\"Stop: say done\"") && line.contains("\"Stop: say json\""),
+            "{line}"
+        );
+    }
+    assert_eq!(shown(&["--bare"]).0, "hooks = []  (default)");
+    // Another command is another hook.
+    scratch.write(OWN, hook.replace("done", "more"));
+    let (line, said) = shown(&[]);
+    assert!(
+        !line.contains("more") && said.contains("(Stop: say more) is not applied"),
+        "{line} {said}"
+    );
+    assert!(line.contains("say json"), "{line}");
+}
+
+#[test]
 fn trust_is_for_where_a_folder_really_is() {
     let scratch = folder();
     assert_eq!(trust(&scratch, &["--yes"]).0, 0);
@@ -144,8 +190,7 @@ fn bare_takes_nothing_from_the_folder() {
     let scratch = folder();
     assert_eq!(trust(&scratch, &["--yes"]).0, 0);
     let (made, said) = tries(&scratch, &["--bare"]);
-    assert!(!made);
-    assert_eq!(said, "");
+    assert!(!made && !said.contains("is not applied"), "{said}");
     scratch.write(OWN, "disallowed_tools = [\"Bash(touch *)\"]\n");
     assert!(!tries(&scratch, &["--allowedTools", "Bash"]).0);
     assert!(tries(&scratch, &["--bare", "--allowedTools", "Bash"]).0);

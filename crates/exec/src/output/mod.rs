@@ -1,6 +1,7 @@
 //! What a command printed: cleaned, bounded, and whole in a file where it is long.
 
 mod clean;
+mod mask;
 mod spool;
 mod window;
 
@@ -8,9 +9,11 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clean::Cleaner;
+use mask::Masking;
 use spool::SpoolFile;
 use window::Window;
 
+pub use mask::Mask;
 pub use spool::{Spool, SpoolState};
 
 /// More raw bytes than this are not held in memory: the spool file takes them.
@@ -30,6 +33,8 @@ pub struct OutputLimits {
     pub file: Option<PathBuf>,
     /// The largest size of such a file in bytes.
     pub spool_bytes: u64,
+    /// What is hidden in the output and in its file, as it comes.
+    pub mask: Option<Mask>,
 }
 
 impl Default for OutputLimits {
@@ -40,6 +45,7 @@ impl Default for OutputLimits {
             spool_folder: None,
             file: None,
             spool_bytes: 1 << 30,
+            mask: None,
         }
     }
 }
@@ -154,6 +160,7 @@ impl OutputCleaner {
 pub(crate) struct Capture {
     limits: OutputLimits,
     name: String,
+    masking: Option<Masking>,
     cleaner: Cleaner,
     window: Window,
     /// All bytes so far, as long as there is no spool file.
@@ -167,6 +174,7 @@ impl Capture {
     pub(crate) fn new(limits: OutputLimits, name: String) -> Self {
         let window = Window::new(limits.head, limits.tail);
         Self {
+            masking: limits.mask.clone().map(Masking::new),
             limits,
             name,
             cleaner: Cleaner::new(),
@@ -179,6 +187,8 @@ impl Capture {
 
     /// Whether taking that many bytes more writes to a file.
     pub(crate) fn would_write(&self, more: usize) -> bool {
+        let held = self.masking.as_ref().map_or(0, Masking::held);
+        let more = more + held;
         self.begins_with_file()
             || self.limits.spool_folder.is_some()
                 && (self.spool.is_some() || self.raw.len() + more > RAW || self.window.is_over())
@@ -196,6 +206,16 @@ impl Capture {
 
     /// Takes the next bytes. May write to a file: see [`Capture::would_write`].
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
+        match &mut self.masking {
+            Some(masking) => {
+                let safe = masking.feed(bytes);
+                self.keep(&safe);
+            }
+            None => self.keep(bytes),
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
         if self.would_write(bytes.len()) {
             self.spool().write(bytes);
         } else if self.limits.spool_folder.is_some() {
@@ -219,6 +239,10 @@ impl Capture {
     }
 
     pub(crate) fn finish(mut self) -> Output {
+        if let Some(mut masking) = self.masking.take() {
+            let rest = masking.finish();
+            self.keep(&rest);
+        }
         self.cleaner.finish(&mut self.window);
         if self.would_write(0) {
             self.spool();

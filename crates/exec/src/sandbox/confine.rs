@@ -95,21 +95,20 @@ impl<'a> Confinement<'a> {
             arguments: image.arguments.iter().map(OsStr::to_owned).collect(),
         };
         let (directory, program) = (directory.to_path_buf(), program.to_path_buf());
-        self.start(image, act, &directory, &[&program], &[])
+        self.start(image, act, &directory, &[&program])
             .map_err(|(path, source)| StartError::Sandbox {
                 path: path.into(),
                 source,
             })
     }
 
-    /// Has the helper do something. `seen`: folders that are to be seen whatever is laid over them.
+    /// Has the helper do something.
     pub(super) fn start(
         &self,
         mut image: Image,
         act: Act,
         directory: &Path,
         programs: &[&Path],
-        seen: &[&Path],
     ) -> Result<Shut, (String, io::Error)> {
         let at = |place: &str| {
             let place = place.to_owned();
@@ -178,7 +177,6 @@ impl<'a> Confinement<'a> {
                     places: &self.places,
                     network: self.network,
                     programs,
-                    seen,
                     users: USERS,
                 });
                 list.extend(helper);

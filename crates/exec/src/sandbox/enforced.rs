@@ -62,8 +62,8 @@ pub enum Gap {
     Survivors,
     /// The temporary folders of the system are not replaced by a private one.
     SharedTemp,
-    /// Services that listen on sockets in the file system can be reached, but for those below
-    /// `/run`, `/tmp` and `/var/tmp`.
+    /// Services on sockets in the file system can be reached, but for those below `/run`, `/tmp`
+    /// and `/var/tmp`, and those that were seen to listen when a command began.
     UnixSockets,
     /// With the network on, services that listen on abstract sockets can be reached.
     AbstractSockets,
@@ -86,7 +86,7 @@ impl fmt::Display for Gap {
             Self::Survivors => "a process that cuts all its ties can outlive a run that is killed",
             Self::SharedTemp => "the temporary folders of the system can be read",
             Self::UnixSockets => {
-                "services on sockets outside of /run, /tmp and /var/tmp can be reached"
+                "services that begin to listen on sockets outside of /run, /tmp and /var/tmp after a command has begun can be reached by it"
             }
             Self::AbstractSockets => {
                 "with the network on, services on abstract sockets can be reached"

@@ -22,6 +22,8 @@ pub(crate) struct Places {
     pub(super) read_only: Vec<PathBuf>,
     pub(super) hidden: Vec<PathBuf>,
     pub(super) temp: PathBuf,
+    /// What is seen as it is, also where a temporary folder is laid over it.
+    pub(super) seen: Vec<PathBuf>,
     /// Whether a path that is not to be written does not exist yet, or is a link that can be
     /// replaced.
     pub(super) has_missing: bool,
@@ -30,6 +32,8 @@ pub(crate) struct Places {
 /// Something that is laid over a path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mount {
+    /// The private folder.
+    Temporary(PathBuf),
     /// The path itself, to be written.
     Writable(PathBuf),
     /// The path itself, not to be written.
@@ -70,6 +74,7 @@ impl Places {
             read_only,
             hidden: real(&profile.hidden),
             temp,
+            seen: Vec::new(),
             has_missing,
         })
     }
@@ -97,17 +102,20 @@ impl Places {
 
     /// What is laid over what, the deeper ones later.
     pub(super) fn mounts(&self) -> Vec<Mount> {
-        let mut folders: Vec<Mount> = self.writable.iter().cloned().map(Mount::Writable).collect();
-        folders.extend(self.hidden.iter().map(|path| cover(path.clone())));
-        folders.sort_by_key(|mount| mount.path().components().count());
-        let mut guarded = Vec::new();
-        for path in self
-            .read_only
-            .iter()
-            .filter(|path| !self.is_below_hidden(path))
-        {
+        let is_kept = |path: &&PathBuf| {
+            let mut kept = self.read_only.iter();
+            !kept.any(|kept| path.starts_with(kept)) || **path == self.temp
+        };
+        let writable = self.writable.iter().filter(is_kept).cloned();
+        let mut mounts: Vec<Mount> = writable.map(Mount::Writable).collect();
+        mounts.extend(self.hidden.iter().map(|path| cover(path.clone())));
+        mounts.extend(self.seen.iter().cloned().map(Mount::ReadOnly));
+        let temporary = TEMPORARY.map(PathBuf::from).into_iter();
+        let temporary = temporary.filter(|folder| !self.writable.contains(folder));
+        mounts.extend(temporary.map(Mount::Temporary));
+        for path in &self.read_only {
             let above = |other: &PathBuf| other != path && path.starts_with(other);
-            if self.read_only.iter().any(above) {
+            if self.is_below_hidden(path) || self.read_only.iter().any(above) {
                 continue;
             }
             let Some(writable) = Self::deepest(&self.writable, path) else {
@@ -116,28 +124,25 @@ impl Places {
             // A folder on the way could be renamed, and another one put in its place. One on
             // which something is mounted cannot.
             let way = path.ancestors().skip(1);
-            for folder in way.take_while(|folder| *folder != writable) {
-                if folder.starts_with(writable) {
-                    guarded.push(Mount::Writable(folder.to_path_buf()));
-                }
-            }
-            guarded.push(Mount::ReadOnly(path.clone()));
+            let way = way.take_while(|folder| *folder != writable && folder.starts_with(writable));
+            mounts.extend(way.map(|folder| Mount::Writable(folder.to_path_buf())));
+            mounts.push(Mount::ReadOnly(path.clone()));
         }
-        guarded.sort_by(|a, b| {
+        mounts.sort_by(|a, b| {
             let depth = |mount: &Mount| mount.path().components().count();
-            depth(a).cmp(&depth(b)).then_with(|| a.cmp(b))
+            depth(a).cmp(&depth(b)).then_with(|| a.path().cmp(b.path()))
         });
-        guarded.dedup();
-        folders.extend(guarded);
-        folders
+        mounts.dedup();
+        mounts
     }
 
     /// Where a path of a command that has temporary folders of its own lies outside.
     pub(crate) fn outside(&self, path: &Path) -> PathBuf {
-        if Self::deepest(&self.writable, path).is_some() {
-            return path.to_path_buf();
-        }
+        let writable = Self::deepest(&self.writable, path);
         for folder in TEMPORARY {
+            if writable.is_some_and(|writable| writable.starts_with(folder)) {
+                break;
+            }
             if let Ok(rest) = path.strip_prefix(folder) {
                 // Joined to nothing it would get a slash at its end.
                 return if rest.as_os_str().is_empty() {
@@ -173,7 +178,8 @@ impl Places {
 impl Mount {
     pub(super) fn path(&self) -> &Path {
         match self {
-            Self::Writable(path)
+            Self::Temporary(path)
+            | Self::Writable(path)
             | Self::ReadOnly(path)
             | Self::HiddenFolder(path)
             | Self::HiddenFile(path) => path,
@@ -212,6 +218,7 @@ mod tests {
             read_only: list(read_only),
             hidden: list(hidden),
             temp: "/cache/t".into(),
+            seen: Vec::new(),
             has_missing: false,
         }
     }
@@ -220,6 +227,7 @@ mod tests {
         let mounts = places.mounts();
         let mounts = mounts.iter().map(|mount| {
             let kind = match mount {
+                Mount::Temporary(_) => 't',
                 Mount::Writable(_) => 'w',
                 Mount::ReadOnly(_) => 'r',
                 Mount::HiddenFolder(_) | Mount::HiddenFile(_) => 'h',
@@ -246,10 +254,12 @@ mod tests {
             [
                 "w /a",
                 "h /cache",
+                "t /tmp",
                 "h /a/b",
                 "w /cache/t",
-                "w /a/b/w",
+                "t /var/tmp",
                 "h /a/b/h",
+                "w /a/b/w",
                 "w /a/b/w/.git",
                 "r /a/b/w/.git/config",
                 "r /a/b/w/.git/hooks",
@@ -260,7 +270,10 @@ mod tests {
     #[test]
     fn what_is_written_and_not_written_is_not_written() {
         let places = places(&["/a", "/a/x/y", "/cache/t"], &["/a", "/a/x/y"], &[]);
-        assert_eq!(shown(&places), ["w /a", "w /cache/t", "w /a/x/y", "r /a"]);
+        assert_eq!(
+            shown(&places),
+            ["r /a", "t /tmp", "w /cache/t", "t /var/tmp"]
+        );
     }
 
     #[test]
@@ -277,6 +290,10 @@ mod tests {
         ] {
             assert_eq!(places.outside(Path::new(inside)), Path::new(outside));
         }
+        let wide = super::tests::places(&["/", "/var/tmp/w", "/cache/t"], &[], &[]);
+        assert_eq!(wide.outside(Path::new("/tmp/x")), Path::new("/cache/t/x"));
+        let path = Path::new("/var/tmp/w/x");
+        assert_eq!(wide.outside(path), path);
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub(super) fn find(options: &SandboxOptions) -> Result<Inner, SandboxUnavailable
             Some(program) => {
                 // With a network namespace, else without.
                 for has_network in [true, false] {
-                    let wrap = wrap(program.clone(), has_network);
+                    let wrap = wrap(program.clone(), has_network, abi);
                     match open()
                         .map_err(|error| error.to_string())
                         .and_then(|helper| tried(helper, Some(wrap), abi))
@@ -90,13 +90,14 @@ pub(super) fn find(options: &SandboxOptions) -> Result<Inner, SandboxUnavailable
     Err(SandboxUnavailable { missing })
 }
 
-fn wrap(program: PathBuf, has_network: bool) -> Bubblewrap {
+fn wrap(program: PathBuf, has_network: bool, abi: i32) -> Bubblewrap {
     let is_root = rustix::process::geteuid().is_root();
     Bubblewrap {
         program,
         // Without it root has its own files only.
         users: is_root.then(users::identity).and_then(Result::ok),
         has_network,
+        covers_system: is_root && abi == 0,
     }
 }
 
@@ -234,10 +235,11 @@ fn run(inner: &Inner, profile: &SandboxProfile, act: Act, folder: &Path) -> Resu
         oom_score: None,
         ignores_signals: false,
     };
-    let places = Places::of(profile).map_err(words)?;
+    let mut places = Places::of(profile).map_err(words)?;
+    places.seen.push(folder.to_path_buf());
     let confinement = Confinement::new(inner, &profile.network, places);
     let Shut { image, report } = confinement
-        .start(image, act, folder, &[], &[folder])
+        .start(image, act, folder, &[])
         .map_err(|(place, error)| format!("{place}: {error}"))?;
     let started = Spawner::new().map_err(words)?.spawn(&image, None);
     drop(image);

@@ -1,6 +1,7 @@
 //! Which files a command writes: rules of Landlock.
 
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use landlock::{
@@ -83,14 +84,20 @@ pub(super) fn apply(task: &Task) -> Result<(), RulesetError> {
     for path in &task.writable {
         rules = add(rules, path, written & !device_rights(), abi)?;
     }
+    let device =
+        handled & (AccessFs::WriteFile | AccessFs::ReadFile | AccessFs::Truncate | device_rights());
     if task.report.is_some() {
         // All devices of the namespace are fit for everybody.
         rules = add(rules, Path::new("/dev"), written, abi)?;
     } else {
-        let device = handled
-            & (AccessFs::WriteFile | AccessFs::ReadFile | AccessFs::Truncate | device_rights());
         for path in DEVICES.iter().copied().chain([TERMINALS]) {
             rules = add(rules, Path::new(path), device, abi)?;
+        }
+    }
+    for standard in ["/proc/self/fd/0", "/proc/self/fd/1", "/proc/self/fd/2"].map(Path::new) {
+        // A terminal that was made outside may lie under no path from here.
+        if fs::metadata(standard).is_ok_and(|file| file.file_type().is_char_device()) {
+            rules = add(rules, standard, device, abi)?;
         }
     }
     if !task.hidden.is_empty() {

@@ -15,10 +15,11 @@ const OUT_OF_PLACE: &[&str] = &[
 impl Parser<'_> {
     pub(super) fn command(&mut self) -> Parsed<()> {
         self.parts.read.0 += 1;
-        if self.at("(") || self.at_word(COMPOUND) {
+        let word = self.plain_word();
+        if self.at("(") || COMPOUND.contains(&word) {
             return self.deeper(Self::compound);
         }
-        if self.at_word(OUT_OF_PLACE) {
+        if OUT_OF_PLACE.contains(&word) {
             return Err(self.unexpected());
         }
         self.simple()

@@ -161,11 +161,19 @@ pub(super) fn runs_others(words: &[Word]) -> bool {
                 .any(|wanted| word.prefix().starts_with(wanted))
         })
     };
+    // The other end of a talk is a command that may be named.
+    const ENDS: &[&str] = &["--upload-pack", "--upload-arch", "--receive-pack", "--exec"];
     match words.get(index).and_then(Word::literal) {
         Some("submodule") => has(&["foreach"]),
         Some("bisect") => has(&["run"]),
         Some("rebase") => has(&["-x", "--exec", "--exe"]),
-        Some("filter-branch" | "for-each-repo") => true,
+        Some("difftool") => has(&["-x", "--extcmd"]),
+        Some("grep") => has(&["-O", "--open"]),
+        Some("clone") => has(ENDS) || has(&["-u", "-c", "--config"]),
+        Some("fetch" | "pull" | "ls-remote" | "push" | "archive" | "fetch-pack" | "send-pack") => {
+            has(ENDS)
+        }
+        Some("filter-branch" | "for-each-repo" | "hook" | "send-email" | "remote-ext") => true,
         _ => false,
     }
 }

@@ -13,10 +13,13 @@
 //! assert!(!analysis.is_read_only());
 //! ```
 
+mod arguments;
 mod compound;
 mod effects;
 mod expansion;
 mod git;
+mod hosts;
+mod looked;
 mod parser;
 mod parts;
 mod programs;
@@ -32,8 +35,9 @@ pub use parts::{
 
 pub use effects::{Contact, Effects, Part, Touched};
 
-pub(crate) use effects::{is_this_machine, normal};
+pub(crate) use effects::normal;
 pub(crate) use git::{Globals, Subcommand, skip_globals};
+pub(crate) use hosts::is_this_machine;
 pub(crate) use read_only::is_harmless_environment;
 
 use parts::Parts;

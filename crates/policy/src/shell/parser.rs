@@ -269,9 +269,10 @@ impl<'a> Parser<'a> {
     pub(super) fn pipeline(&mut self) -> Parsed<()> {
         loop {
             self.blanks();
-            if self.at_word(&["!"]) {
+            let word = self.plain_word();
+            if word == "!" {
                 self.position += 1;
-            } else if self.at_word(&["time"]) {
+            } else if word == "time" {
                 self.position += 4;
                 self.blanks();
                 if self.at_word(&["-p"]) {

@@ -2,6 +2,8 @@
 //!
 //! This is for questions in good time, not for proof: what is missing here the sandbox refuses.
 
+use std::{collections::BTreeSet, sync::LazyLock};
+
 /// Which operands of a program it writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Written {
@@ -646,3 +648,23 @@ pub(super) const OUTSIDERS: &[(&[&str], &[&str])] = &[
     (&["nix-env", "nix-channel"], &[]),
     (&["crontab"], &["-e", "-r", "-i", "-"]),
 ];
+
+/// Programs that are looked at by their names alone.
+const OTHERS: &[&str] = &[
+    "bsdtar", "dd", "find", "git", "perl", "python", "python3", "sed", "tar", "zip",
+];
+
+/// All programs of which something is known.
+pub(super) static KNOWN: LazyLock<BTreeSet<&'static str>> = LazyLock::new(|| {
+    let writers = WRITERS.iter().flat_map(|writer| writer.names);
+    let web = WEB.iter().flat_map(|web| web.names);
+    let remotes = REMOTES.iter().flat_map(|remote| remote.names);
+    let outsiders = OUTSIDERS.iter().flat_map(|(names, _)| *names);
+    let others = RAW.iter().chain(OTHERS);
+    let all = writers
+        .chain(web)
+        .chain(remotes)
+        .chain(outsiders)
+        .chain(others);
+    all.copied().collect()
+});

@@ -1,11 +1,15 @@
 //! Commands behind commands: `env`, `xargs`, `find -exec`, `sh -c`, `eval` and their like.
 
+use std::{borrow::Cow, collections::BTreeSet, sync::LazyLock};
+
 use super::{
     git,
     parser::{Parsed, parse_nested},
     parts::{Assignment, Command, Nature, Origin, Parts, Piece, Problem, Unknown, Word},
     read_only::{find_is_read_only, is_harmless_environment, is_read_only, standard_program},
-    tables::{FIND, RUNNERS, SHELLS, WATCH, WRAPPERS, Wrapper, XARGS},
+    tables::{
+        ENVIRONMENTS, FIND, RUNNERS, RUNNING_OPTIONS, SHELLS, WATCH, WRAPPERS, Wrapper, XARGS,
+    },
 };
 
 /// Commands behind more commands than this are not looked into.
@@ -104,27 +108,38 @@ fn look(words: &[Word]) -> Found {
         return Found::opaque(UNKNOWN_PROGRAM);
     };
     let base = program.rsplit('/').next().unwrap_or_default();
-    let name = base.to_ascii_lowercase();
+    let name = if base.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        Cow::Owned(base.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(base)
+    };
     let mut found = look_at(&name, words);
     // Another program of that name, or a script beside, may do more than the one that is known.
-    let is_standard = standard_program(program) == Some(name.as_str());
+    let is_standard = standard_program(program) == Some(&*name);
     if !is_standard && matches!(found.nature, Nature::Transparent | Nature::Launcher) {
         found.nature = Nature::Carrier;
     }
     found
 }
 
+/// Names that stand in one of the tables.
+static IN_TABLES: LazyLock<BTreeSet<&'static str>> = LazyLock::new(|| {
+    let wrappers = WRAPPERS.iter().map(|wrapper| wrapper.name);
+    let shells = SHELLS.iter().map(|(name, _)| *name);
+    let environments = ENVIRONMENTS.iter().map(|(name, _)| *name);
+    let options = RUNNING_OPTIONS.iter().map(|(name, _)| *name);
+    let runners = RUNNERS.iter().copied();
+    let all = wrappers.chain(shells).chain(environments).chain(options);
+    all.chain(runners).collect()
+});
+
 fn look_at(name: &str, words: &[Word]) -> Found {
-    if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
-        return wrapped(wrapper, words);
-    }
-    if let Some((_, is_like_ours)) = SHELLS.iter().find(|(shell, _)| *shell == name) {
-        return shell(words, *is_like_ours);
-    }
-    if RUNNERS.contains(&name) {
-        return Found::opaque("it runs what it is given");
-    }
     let arguments = words.get(1..).unwrap_or_default();
+    if IN_TABLES.contains(name)
+        && let Some(found) = look_in_tables(name, words)
+    {
+        return found;
+    }
     let has = |option: &str| {
         arguments
             .iter()
@@ -161,6 +176,40 @@ fn look_at(name: &str, words: &[Word]) -> Found {
         },
         _ => Found::default(),
     }
+}
+
+fn look_in_tables(name: &str, words: &[Word]) -> Option<Found> {
+    if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
+        return Some(wrapped(wrapper, words));
+    }
+    if let Some((_, is_like_ours)) = SHELLS.iter().find(|(shell, _)| *shell == name) {
+        return Some(shell(words, *is_like_ours));
+    }
+    if RUNNERS.contains(&name) {
+        return Some(Found::opaque("it runs what it is given"));
+    }
+    if let Some((_, subcommands)) = ENVIRONMENTS.iter().find(|(known, _)| *known == name) {
+        return Some(environment(words, subcommands));
+    }
+    let arguments = words.get(1..).unwrap_or_default();
+    let runs_by_option = RUNNING_OPTIONS.iter().any(|(known, options)| {
+        let may_be = |word: &Word| options.iter().any(|option| may_be(word, option));
+        *known == name && arguments.iter().any(may_be)
+    });
+    if runs_by_option {
+        return Some(Found::opaque("it runs what it is given"));
+    }
+    None
+}
+
+/// Tells whether a word may be this option, its value attached or its name cut short.
+fn may_be(word: &Word, option: &str) -> bool {
+    let text = word.prefix();
+    if !option.starts_with("--") {
+        return text.starts_with(option);
+    }
+    let name = text.split('=').next().unwrap_or_default();
+    name == option || (name.len() > 4 && option.starts_with(name))
 }
 
 /// Builtins that take names of variables also evaluate the subscripts of arrays in them.
@@ -259,6 +308,35 @@ fn wrapped(wrapper: &Wrapper, words: &[Word]) -> Found {
         index += 1;
     }
     inner(nature, words, index, assignments)
+}
+
+/// What `uv run`, `bundle exec` and their like run.
+fn environment(words: &[Word], subcommands: &[&str]) -> Found {
+    let is_one = |word: &Word| {
+        word.literal()
+            .is_none_or(|text| subcommands.contains(&text))
+    };
+    match words.get(1) {
+        Some(word) if is_one(word) => {}
+        // An option may come before it, or take its place.
+        Some(word) if word.may_be_option() && words.iter().skip(2).any(is_one) => {
+            return Found::opaque(UNKNOWN_OPTION);
+        }
+        Some(_) | None => return Found::default(),
+    }
+    let index = match words.get(2).and_then(Word::literal) {
+        Some("--") => 3,
+        Some(_) | None => 2,
+    };
+    if words.get(index).is_some_and(Word::may_be_option) || words.get(1).is_some_and(Word::splits) {
+        return Found::opaque(UNKNOWN_OPTION);
+    }
+    let mut found = inner(Nature::Carrier, words, index, Vec::new());
+    // Whoever names the subcommand in a rule knows that it runs what comes after.
+    for (at, _, _) in &mut found.commands {
+        *at -= 1;
+    }
+    found
 }
 
 /// The command that starts at this word, if there is one.

@@ -297,7 +297,7 @@ impl<'a> Generator<'a> {
         let leaf = self.leaf();
         let list = self.closed_list(depth);
         let text = self.text(&list);
-        match self.numbers.below(34) {
+        match self.numbers.below(35) {
             0 => format!("env {leaf}"),
             1 => format!("env A=1 {leaf}"),
             2 => format!("env -u A -- {leaf}"),
@@ -332,6 +332,7 @@ impl<'a> Generator<'a> {
             30 => format!("builtin command {leaf}"),
             31 => format!("env env nice {leaf}"),
             32 => format!("xargs -a log {leaf}"),
+            33 => format!("uv run {leaf}"),
             _ => format!("env -S {}", quoted(&leaf)),
         }
     }

@@ -29,6 +29,7 @@ const SCRIPTS: &[(&str, &str)] = &[
         "env",
         "#!/bin/sh\ncase \"$1\" in -|-i*|--i*|-*i*) exit 1;; esac\nexec /usr/bin/env \"$@\"\n",
     ),
+    ("uv", "#!/bin/sh\nshift\nexec \"$@\"\n"),
     (
         "sudo",
         "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\nexec env \"$@\"\n",

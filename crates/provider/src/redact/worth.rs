@@ -42,7 +42,8 @@ pub(super) fn is_secret(value: &str) -> bool {
     let is_path = value.starts_with(['/', '~', '.'])
         && (value.starts_with("~/") || value.starts_with("./") || Path::new(value).exists());
     let is_address = value.contains("://") && !value.contains(['@', '?', '=']) && words_only(value);
-    !(is_word || is_number || is_repeated || is_path || is_address)
+    let is_long = value.len() >= super::SHORTEST;
+    is_long && !(is_word || is_number || is_repeated || is_path || is_address)
 }
 
 /// Whether an address has no part that only a machine would write.

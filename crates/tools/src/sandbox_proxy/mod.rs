@@ -19,7 +19,7 @@
 //!     ..SandboxProxySettings::default()
 //! };
 //! let proxy = SandboxProxy::start(settings)?;
-//! // curl --proxy-unix-socket?  The sandbox forwards a port of its own to this:
+//! // Inside of the sandbox a port leads here.
 //! println!("{}", proxy.socket().display());
 //! for denied in proxy.take_denials() {
 //!     println!("{denied}");

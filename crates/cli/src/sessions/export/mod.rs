@@ -11,11 +11,11 @@ use std::path::Path;
 
 use tooloop::SessionError;
 use tooloop::journal::{Header, Line, Read, StoreError, read_lines};
-use tooloop::provider::Redactor;
 
 use crate::args::ExportFormat;
 use crate::exit::{Failure, Status};
 use crate::print::complain;
+use crate::secrets;
 use items::{Item, Teller};
 
 /// Writes a session down.
@@ -80,7 +80,7 @@ fn page(
 ) -> Result<(Read, io::Result<()>), StoreError> {
     let header = header(path)?;
     let mut written = page.begin(&header, out);
-    let redactor = redactor();
+    let redactor = secrets::for_exports();
     let mut teller = Teller::default();
     let read = read_lines(path, |line| {
         for item in teller.tell(&line) {
@@ -106,7 +106,7 @@ fn header(path: &Path) -> Result<Header, StoreError> {
 fn json(path: &Path, out: &mut dyn Write) -> Result<(Read, io::Result<()>), StoreError> {
     let header = serde_json::to_string(&header(path)?).unwrap_or_default();
     let mut written = write!(out, "{{\"header\":{header},\"records\":[");
-    let redactor = redactor();
+    let redactor = secrets::for_exports();
     let mut comma = "";
     let read = read_lines(path, |line: Line| {
         let text = serde_json::to_string(&line).unwrap_or_default();
@@ -117,9 +117,4 @@ fn json(path: &Path, out: &mut dyn Write) -> Result<(Read, io::Result<()>), Stor
     })?;
     let written = written.and_then(|()| writeln!(out, "\n]}}"));
     Ok((read, written))
-}
-
-/// Takes out what looks like a key, and what the environment holds as one.
-fn redactor() -> Redactor {
-    Redactor::from_environment(std::env::vars_os())
 }

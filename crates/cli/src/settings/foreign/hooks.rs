@@ -40,6 +40,9 @@ impl Foreign {
                 );
                 continue;
             }
+            if name.parse::<HookEvent>().is_err() && self.is_full_of_doubts() {
+                continue;
+            }
             match hook::event(name) {
                 Ok(event) => self.groups(event, value, ground),
                 Err(what) => self.doubt(at, format!("`hooks` {what}; it is not applied")),
@@ -112,6 +115,9 @@ impl Foreign {
             };
             if let Some((command, timeout)) = self.entry(name, entry) {
                 let at = entry.start();
+                if self.is_endless(at, "hooks", self.hooks.len() + 1) {
+                    return;
+                }
                 let rule = HookRule {
                     event,
                     matcher: matcher.clone(),

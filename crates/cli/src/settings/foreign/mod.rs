@@ -19,6 +19,10 @@ use tooloop::{Mode, Rule};
 
 use super::RuleKind;
 use super::error::{Fault, shortened};
+use super::layer::MOST_ITEMS;
+
+/// How much that is odd is said of one file.
+const MOST_DOUBTS: usize = 20;
 
 /// What a file says; offsets are in bytes.
 #[derive(Debug, Default)]
@@ -102,7 +106,27 @@ impl Foreign {
     }
 
     fn doubt(&mut self, at: usize, what: impl Into<String>) {
-        self.doubts.push((at, what.into()));
+        match self.doubts.len() {
+            0..MOST_DOUBTS => self.doubts.push((at, what.into())),
+            MOST_DOUBTS => self
+                .doubts
+                .push((at, "there is more that is odd here".to_owned())),
+            _ => {}
+        }
+    }
+
+    /// Whether nothing more is said, so that it need not be found out.
+    fn is_full_of_doubts(&self) -> bool {
+        self.doubts.len() > MOST_DOUBTS
+    }
+
+    /// Whether a list or an object is so long that the file is refused.
+    fn is_endless(&mut self, at: usize, key: &'static str, length: usize) -> bool {
+        let is_endless = length > MOST_ITEMS;
+        if is_endless {
+            self.fault(at, key, format!("holds more than {MOST_ITEMS} items"));
+        }
+        is_endless
     }
 
     fn top(&mut self, properties: &[ObjectProp<'_>], ground: Ground<'_>) {
@@ -154,6 +178,10 @@ impl Foreign {
             "additionalDirectories",
             "disableBypassPermissionsMode",
         ];
+        let (at, length) = (value.start(), object.properties.len());
+        if self.is_endless(at, "permissions", length) {
+            return;
+        }
         self.twice(&object.properties, &KEYS, "permissions");
         for property in &object.properties {
             let (name, at, value) = parts(property);
@@ -168,6 +196,10 @@ impl Foreign {
                     Value::BooleanLit(truth) if !truth.value => {}
                     _ => self.no_bypass = Some(at),
                 },
+                // They speak of what there is none of here.
+                "disableAutoMode"
+                | "skipAutoPermissionPrompt"
+                | "skipDangerousModePermissionPrompt" => {}
                 _ => self.unknown(name, at, value, &KEYS),
             }
         }
@@ -229,6 +261,9 @@ impl Foreign {
             let words = format!("must be a list of rules, not {}", found(value));
             return wrong(self, value.start(), words);
         };
+        if self.is_endless(value.start(), key, array.elements.len()) {
+            return;
+        }
         for element in &array.elements {
             let at = element.start();
             let Value::StringLit(text) = element else {
@@ -286,6 +321,9 @@ impl Foreign {
             let words = format!("`{KEY}` is not applied: it must be a list of folders");
             return self.doubt(value.start(), words);
         };
+        if self.is_endless(value.start(), KEY, array.elements.len()) {
+            return;
+        }
         for element in &array.elements {
             let at = element.start();
             match element {
@@ -352,6 +390,9 @@ fn holds_more(value: &Value<'_>) -> bool {
 
 /// Whether one word was written for the other.
 fn slip(name: &str, word: &str) -> bool {
+    if name.len().abs_diff(word.len()) > 3 {
+        return false;
+    }
     let folded = name.to_ascii_lowercase();
     let most = if word.len() > 5 { 3 } else { 1 };
     name != word && strsim::damerau_levenshtein(&folded, word) <= most

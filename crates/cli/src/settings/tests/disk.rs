@@ -160,3 +160,30 @@ fn a_file_that_was_asked_for_must_be_there_and_may_be_a_device() {
         unreadable(Path::new("/dev/zero"), "it is larger than 1 MiB")
     );
 }
+
+#[test]
+fn the_persons_own_json_file_is_theirs_in_the_home_folder_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().canonicalize().unwrap();
+    fs::create_dir(home.join(".claude")).unwrap();
+    let text = "{\"permissions\": {\"allow\": [\"Edit\"]}}";
+    fs::write(home.join(".claude/settings.json"), text).unwrap();
+    let link = home.join("link");
+    symlink(&home, &link).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    for (home_variable, folder) in [
+        (&home, home.as_path()),
+        (&link, home.as_path()),
+        (&home, elsewhere.path()),
+    ] {
+        let environment = vec![("HOME".into(), home_variable.into())];
+        let sources = Sources {
+            managed: None,
+            json_managed: None,
+            ..Sources::new(folder.to_owned(), environment)
+        };
+        let loaded = load(&sources, &Files::default()).unwrap();
+        assert_eq!(loaded.settings.allowed_tools, rules(&["Edit"]));
+        assert_eq!(loaded.trust, Trust::NotNeeded);
+    }
+}

@@ -49,7 +49,6 @@ fn what_would_widen_is_not_applied_and_said() {
             "additional_directories = [\"../x\"]",
         ),
         ("permission_mode", "permission_mode = \"acceptEdits\""),
-        ("permission_mode", "permission_mode = \"default\""),
         ("spool_max_bytes", "spool_max_bytes = 2_000_000_000"),
         ("debug_file", "debug_file = \"log\""),
         ("log", "log = \"trace\""),
@@ -79,14 +78,12 @@ fn what_would_widen_is_not_applied_and_said() {
         for (key, line) in lines {
             let text = format!("disallowed_tools = [\"Bash(touch *)\"]\n  {line}\n");
             let loaded = World::new().file(path, text).load().unwrap();
-            let variable = key.to_ascii_uppercase();
             assert_eq!(
                 loaded.warnings,
-                [format!(
-                    "{path}:2:3: `{key}` is not applied: this folder is not trusted; `tooloop trust` shows \
-                     and trusts it, --trust-folder does for one run, or put it into /u/config.toml or set \
-                     TOOLOOP_{variable}"
-                )]
+                [
+                    format!("{path}:2:3: `{key}` is not applied: this folder is not trusted"),
+                    TRUST_HINT.to_owned()
+                ]
             );
             let expected = Settings {
                 disallowed_tools: rules(&["Bash(touch *)"]),
@@ -170,11 +167,14 @@ fn a_folder_only_narrows_the_mode() {
                 loaded.settings.permission_mode, expected,
                 "{before} {after}"
             );
-            let is_same = after == Mode::BypassPermissions && before == after;
-            assert_eq!(loaded.warnings.is_empty(), narrows, "{before} {after}");
+            // To say what is so anyway is nothing.
+            let is_quiet = narrows || before == after;
+            assert_eq!(loaded.warnings.is_empty(), is_quiet, "{before} {after}");
+            // What no trust can do is not asked about.
+            let is_asked_about = !is_quiet && after != Mode::BypassPermissions;
             assert_eq!(
                 loaded.widenings.is_empty(),
-                narrows || (after == Mode::BypassPermissions && !is_same),
+                !is_asked_about,
                 "{before} {after}"
             );
         }
@@ -194,6 +194,60 @@ fn no_trust_switches_all_questions_off() {
             "{PROJECT}:1:1: `permission_mode` is not applied: no folder's file can switch all questions off"
         )]
     );
+}
+
+#[test]
+fn what_changes_nothing_needs_no_trust() {
+    for (own, folder) in [
+        (
+            "",
+            "permission_mode = \"default\"\nallowed_tools = []\ncheckpoints = true",
+        ),
+        (
+            "base_url = \"http://a\"\nallowed_tools = [\"Edit\"]",
+            "base_url = \"http://a\"\nallowed_tools = [\"Edit\"]",
+        ),
+    ] {
+        let loaded = World::new()
+            .file(USER, own)
+            .file(PROJECT, folder)
+            .load()
+            .unwrap();
+        assert_eq!(loaded.trust, Trust::NotNeeded, "{folder}");
+        assert_eq!(loaded.warnings, [""; 0]);
+    }
+    let json = "{\"permissions\": {\"defaultMode\": \"default\", \"allow\": []}}";
+    let loaded = World::new().file(JSON_PROJECT, json).load().unwrap();
+    assert_eq!(loaded.trust, Trust::NotNeeded);
+}
+
+#[test]
+fn a_list_has_an_end() {
+    let own = |count| format!("disallowed_tools = [{}]", "\"Edit\",".repeat(count));
+    let json = |count| {
+        let rules = vec!["\"Edit\""; count].join(",");
+        format!("{{\"permissions\": {{\"deny\": [{rules}]}}}}")
+    };
+    for text in [own(2_000), json(2_000)] {
+        let path = if text.starts_with('{') {
+            JSON_PROJECT
+        } else {
+            PROJECT
+        };
+        assert_eq!(
+            World::new().file(path, text).settings().disallowed_tools,
+            rules(&["Edit"])
+        );
+    }
+    for text in [own(2_001), json(2_001)] {
+        let path = if text.starts_with('{') {
+            JSON_PROJECT
+        } else {
+            PROJECT
+        };
+        let error = World::new().file(path, text).error();
+        assert!(error.contains("holds more than 2000 items"), "{error}");
+    }
 }
 
 #[test]
@@ -239,19 +293,14 @@ fn what_is_new_or_has_changed_since_needs_trust_again() {
         .map(|hook| &*hook.command)
         .collect();
     assert_eq!(commands, ["one"]);
-    let news = "it is new, or has changed since this folder was trusted; `tooloop trust` shows and \
-                trusts it, --trust-folder does for one run";
+    let news = "is not applied: it is new, or has changed since this folder was trusted";
     assert_eq!(
         loaded.warnings,
         [
-            format!(
-                "{LOCAL}:1:1: `log` is not applied: {news}, or put it into /u/config.toml or set TOOLOOP_LOG"
-            ),
-            format!(
-                "{LOCAL}:2:26: `allowed_tools` (Bash) is not applied: {news}, or put it into /u/config.toml \
-                 or set TOOLOOP_ALLOWED_TOOLS"
-            ),
-            format!("{LOCAL}:7:1: `hooks` (Stop: two) is not applied: {news}"),
+            format!("{LOCAL}:1:1: `log` {news}"),
+            format!("{LOCAL}:2:26: `allowed_tools` (Bash) {news}"),
+            format!("{LOCAL}:7:1: `hooks` (Stop: two) {news}"),
+            TRUST_HINT.to_owned(),
         ]
     );
     let left_out: Vec<_> = loaded

@@ -301,7 +301,7 @@ fn a_folder_widens_nothing_with_them_unless_it_is_trusted() {
   },
   "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say"}]}]}
 }"#;
-    let why = "this folder is not trusted; `tooloop trust` shows and trusts it, --trust-folder does for one run";
+    let why = "this folder is not trusted";
     for path in [JSON_PROJECT, JSON_LOCAL] {
         let world = World::new().file(path, text);
         let loaded = world.load().unwrap();
@@ -330,6 +330,7 @@ fn a_folder_widens_nothing_with_them_unless_it_is_trusted() {
                 ),
                 format!(":6:41: `permissions.additionalDirectories` (~/x) is not applied: {why}"),
                 format!(":8:33: `hooks` (Stop: say) is not applied: {why}"),
+                TRUST_HINT.to_owned(),
             ]
         );
         let loaded = world.trusting().load().unwrap();
@@ -369,5 +370,51 @@ fn ours_are_stronger_than_those_beside_them() {
             .settings()
             .permission_mode,
         Mode::Plan
+    );
+}
+
+#[test]
+fn a_file_that_is_named_may_be_json_and_is_read_whatever_is_said_of_others() {
+    let text = "{\"permissions\": {\"allow\": [\"Edit\"], \"deny\": [\"Read\"]}}";
+    let mut world = World::new().file("/x/extra.json", text);
+    world.sources.explicit = Some("/x/extra.json".into());
+    let world = world.variable("TOOLOOP_JSON_SETTINGS", "false");
+    let loaded = world.load().unwrap();
+    assert_eq!(loaded.settings.allowed_tools, rules(&["Edit"]));
+    assert_eq!(loaded.settings.disallowed_tools, rules(&["Read"]));
+    assert!(
+        loaded
+            .rules
+            .iter()
+            .all(|rule| rule.source == Source::Explicit)
+    );
+    let error = world.instead("/x/extra.json", "{").error();
+    assert_eq!(
+        error,
+        "/x/extra.json:1:1: not valid JSON: unterminated object"
+    );
+}
+
+#[test]
+fn a_rule_that_holds_back_and_names_no_tool_is_doubted() {
+    let loaded = World::new()
+        .file(
+            JSON_PROJECT,
+            "{\"permissions\": {\"deny\": [\"Bsh(rm *)\", \"Agent(x)\", \"mcp__a\"], \"allow\": [\"Raed\"]}}",
+        )
+        .file(USER, "ask_tools = [\"web-fetch\"]")
+        .load()
+        .unwrap();
+    let doubts: Vec<_> = loaded
+        .warnings
+        .iter()
+        .filter(|one| one.contains("names no tool"))
+        .collect();
+    assert_eq!(
+        doubts,
+        [
+            "/u/config.toml:1:14: the ask rule web-fetch names no tool: the nearest is WebFetch",
+            "/w/.claude/settings.json:1:27: the deny rule Bsh(rm *) names no tool: the nearest is Bash",
+        ]
     );
 }

@@ -18,6 +18,10 @@ fn nothing_loosens_what_it_says() {
     assert_eq!(loaded.settings.disallowed_tools, rules(&["Bash(curl *)"]));
     assert_eq!(loaded.settings.ask_tools, rules(&["Edit"]));
     assert_eq!(described(&loaded, "permission_mode").1, "/etc/m.toml:1");
+    assert_eq!(
+        loaded.warnings,
+        ["--permission-mode is not applied: /etc/m.toml:1 says what `permission_mode` is"]
+    );
     let sources: Vec<_> = loaded
         .rules
         .iter()

@@ -13,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::file::Demand;
+use super::loader::TRUST_HINT;
 use super::*;
 
 const USER: &str = "/u/config.toml";

@@ -12,9 +12,7 @@ use tooloop::provider::{
     RecordingProvider, ResolveError, Resolved, RoutedProvider, Secret, TransportConfig, Wanted,
     compat, detect_local, first_model_of, names_provider, resolve,
 };
-use tooloop::tools::{
-    BashSettings, LocalOps, Ops, TerminalSettings, ToolConfinement, WebFetchSettings,
-};
+use tooloop::tools::{BashSettings, LocalOps, Ops, TerminalSettings, WebFetchSettings};
 use tooloop::{
     Agent, AgentBuilder, Limits, Mode, OutputSchema, Policy, RetryPolicy, bash_only_system_prompt,
     default_system_prompt,
@@ -48,9 +46,6 @@ pub(crate) struct Setup {
     pub(crate) warnings: Vec<String>,
     /// What is so about the sandbox.
     pub(crate) sandbox: SandboxReport,
-    /// The sandbox for whatever is started beside commands.
-    #[expect(dead_code, reason = "for hooks, which are started elsewhere")]
-    pub(crate) confinement: Option<ToolConfinement>,
     /// To be held until all that was started has ended.
     pub(crate) temp: Option<PrivateTemp>,
     pub(crate) telemetry: Telemetry,
@@ -403,7 +398,6 @@ pub(crate) fn assemble(
         recording: None,
         warnings,
         sandbox: wall.report,
-        confinement: wall.confinement,
         temp: wall.temp,
         telemetry: Telemetry::default(),
         saved_rules,

@@ -411,3 +411,30 @@ fn records_of_hooks_come_when_they_are_asked_for() {
     let done = run(&[]);
     assert!(done.system("hook_started").is_empty());
 }
+
+#[test]
+fn hooks_run_in_the_sandbox_unless_the_user_says_otherwise() {
+    let outside = Scratch::new();
+    let made = outside.workspace().join("made");
+    let touch = format!("touch {}", made.display());
+    let scratch = with(&[Hook("SessionStart", "", &touch, "")]);
+    let run = |hooks: &str| {
+        let server = ModelServer::start([API.say("done")]);
+        let run = asking(&scratch, &server, API).env("TOOLOOP_SANDBOX_HOOKS", hooks);
+        let run = run.args(["--sandbox", "required", "--output-format", "stream-json"]);
+        finish(&run.arg("go").start())
+    };
+    let done = run("true");
+    if done.finished.code == Some(44) {
+        return println!("skipped: no sandbox can be set up here: {}", done.finished);
+    }
+    assert_eq!(done.answer(), "done");
+    assert!(!made.exists());
+    assert!(
+        warnings(&done)[0].contains("ended with status 1: touch: "),
+        "{:?}",
+        warnings(&done)
+    );
+    assert_eq!(run("false").answer(), "done");
+    assert!(made.exists());
+}

@@ -50,7 +50,7 @@ fn a_workspace_is_writable_but_for_what_programs_obey() {
         protected: &[".other"],
         ..BoundarySettings::new(&workspace, &path.join("temp"))
     });
-    assert_eq!(boundary.writable, [workspace.clone()]);
+    assert_eq!(boundary.writable, std::slice::from_ref(&workspace));
     let table = [
         ("a", true),
         (".git/index.lock", true),

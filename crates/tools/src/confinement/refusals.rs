@@ -354,12 +354,12 @@ mod tests {
                 Some("git.example.org"),
             ),
             (
-                "npm ERR! network request to https://registry.npmjs.org/x failed, reason: getaddrinfo EAI_AGAIN registry.npmjs.org",
-                Some("registry.npmjs.org"),
+                "npm ERR! network request to https://packages.example.org/x failed, reason: getaddrinfo EAI_AGAIN packages.example.org",
+                Some("packages.example.org"),
             ),
             (
-                "dial tcp: lookup proxy.golang.org: no such host",
-                Some("proxy.golang.org"),
+                "dial tcp: lookup modules.example.org: no such host",
+                Some("modules.example.org"),
             ),
             ("main.go: socket: Network is unreachable", None),
             ("ping: connect: Network is unreachable", None),

@@ -349,6 +349,9 @@ pub(crate) struct RunArgs {
     /// With stream-json: also the pieces of messages that are being written
     #[arg(long)]
     pub(crate) include_partial_messages: bool,
+    /// With stream-json: also a record when a hook begins and when it has ended
+    #[arg(long)]
+    pub(crate) include_hook_events: bool,
     #[arg(long, value_name = "NAME", help = tooloop::provider::MODEL_HELP)]
     pub(crate) model: Option<String>,
     /// The model server's address

@@ -176,6 +176,7 @@ async fn play(play: Play<'_>) -> Result<Status, Failure> {
             prompts: Prompts::One(first.to_owned()),
             format: play.format,
             partial: false,
+            hook_events: false,
             model: play.model,
             tools: agent.tool_names(),
             permission_mode: play.mode.to_string(),
@@ -290,6 +291,7 @@ fn tell(event: Event) -> String {
             }
             Entry::Retry { error, .. } => format!("({}; it is tried again)\n", error.message),
             Entry::CallStarted { .. }
+            | Entry::CallRewritten { .. }
             | Entry::Permission { .. }
             | Entry::Discarded { .. }
             | Entry::Continue(_)
@@ -299,6 +301,7 @@ fn tell(event: Event) -> String {
         },
         Event::Warning(words) | Event::Noticed(words) => format!("({words})\n"),
         Event::Delta { .. }
+        | Event::Hook(_)
         | Event::ToolStarted { .. }
         | Event::ToolProgress { .. }
         | Event::ToolEnded { .. }

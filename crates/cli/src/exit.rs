@@ -25,6 +25,8 @@ pub(crate) enum Status {
     Auth,
     /// The prompt or the messages on standard input are not usable.
     Input,
+    /// A hook blocked the prompt, or ended the turn.
+    Hook,
     /// There is no sandbox of the kind that was asked for.
     Sandbox,
     Settings,
@@ -58,6 +60,7 @@ impl Status {
             Self::WouldDeny => 4,
             Self::Auth => 41,
             Self::Input => 42,
+            Self::Hook => 43,
             Self::Sandbox => 44,
             Self::Settings => 52,
             Self::MaxTurns => 53,
@@ -106,8 +109,8 @@ impl Status {
             TurnEnd::ContextLimit { .. }
             | TurnEnd::OutputLimit
             | TurnEnd::Refused
-            | TurnEnd::HookStopped { .. }
             | TurnEnd::LoopDetected { .. } => Self::Model,
+            TurnEnd::HookStopped { .. } => Self::Hook,
             TurnEnd::Interrupted { .. } => Self::Interrupted,
         }
     }

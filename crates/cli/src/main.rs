@@ -176,6 +176,8 @@ fn run(args: RunArgs) -> Result<Status, Failure> {
         || !terminal
         || args.output_format != OutputFormat::Text
         || args.input_format != InputFormat::Text;
+    // Refused here too where there is a terminal: nothing that is asked for is passed over.
+    asks_host(&args)?;
     let workspace = setup::workspace(args.directory.as_deref())?;
     if headless {
         block_on(headless_run(args, &workspace))
@@ -285,6 +287,7 @@ async fn headless_session(
         prompts,
         format: args.output_format,
         partial: args.include_partial_messages,
+        hook_events: args.include_hook_events,
         model: setup.model,
         tools: agent.tool_names(),
         permission_mode: setup.mode.to_string(),

@@ -28,6 +28,8 @@ pub(crate) struct Print {
     pub(crate) prompts: Prompts,
     pub(crate) format: OutputFormat,
     pub(crate) partial: bool,
+    /// Whether there are records of hooks.
+    pub(crate) hook_events: bool,
     pub(crate) model: String,
     pub(crate) tools: Vec<String>,
     pub(crate) permission_mode: String,
@@ -79,6 +81,7 @@ pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
         records,
         signals: print.signals,
         format: print.format,
+        hook_events: print.hook_events,
         stopped: None,
         model: &print.model,
         may_bypass,
@@ -223,6 +226,7 @@ struct Run<'a> {
     records: Records,
     signals: Signals,
     format: OutputFormat,
+    hook_events: bool,
     /// The status that a signal, or a reader that has gone, ends the run with.
     stopped: Option<Status>,
     model: &'a str,
@@ -306,7 +310,13 @@ impl Run<'_> {
                     continue;
                 }
                 Some(Line::Response(response)) => {
-                    self.response(&response).await;
+                    for words in self.answered(&response) {
+                        match told {
+                            None => self.event(Event::Warning(words)).await,
+                            // The last record is a result, and this may well be the end.
+                            Some(_) => complain(&words),
+                        }
+                    }
                     continue;
                 }
                 Some(Line::Bad(reason)) => {
@@ -426,7 +436,11 @@ impl Run<'_> {
                 }
             }
             Some(Line::Control { id, request }) => self.control(&id, &request).await,
-            Some(Line::Response(response)) => self.response(&response).await,
+            Some(Line::Response(response)) => {
+                for words in self.answered(&response) {
+                    self.event(Event::Warning(words)).await;
+                }
+            }
             // Only ever put in where lines are waited for.
             Some(Line::Wake) => {}
             // Told when the turn is over.
@@ -459,18 +473,15 @@ impl Run<'_> {
         }
     }
 
-    /// Somebody answers a question.
-    async fn response(&mut self, response: &Value) {
-        let warnings = match &mut self.host {
+    /// Somebody answers a question. Gives back what a person should know about it.
+    fn answered(&mut self, response: &Value) -> Vec<String> {
+        match &mut self.host {
             Some(host) => host.answer(response, self.session),
             None => vec![
                 "a control response is passed over: nothing was asked (see \
                  --permission-prompt-tool)"
                     .into(),
             ],
-        };
-        for words in warnings {
-            self.event(Event::Warning(words)).await;
         }
     }
 
@@ -559,6 +570,7 @@ impl Run<'_> {
             Event::Voided { call } => vec![self.records.voided(call)],
             Event::Warning(words) => vec![self.records.warning(&words)],
             Event::Noticed(words) => vec![self.records.notice(&words)],
+            Event::Hook(note) if self.hook_events => vec![self.records.hook(&note)],
             Event::Lagged { missed } => {
                 let words = format!("the reader is too slow: {missed} events are left out");
                 vec![self.records.warning(&words)]
@@ -571,7 +583,8 @@ impl Run<'_> {
                 let record = |refusal| self.records.refused(&tool_use_id, refusal);
                 refusals.iter().map(record).collect()
             }
-            Event::ToolStarted { .. }
+            Event::Hook(_)
+            | Event::ToolStarted { .. }
             | Event::ToolProgress { .. }
             | Event::Asked(_)
             | Event::TurnEnded(_) => Vec::new(),

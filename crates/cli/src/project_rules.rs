@@ -231,11 +231,18 @@ fn check(
 
 /// Puts the rules into the document; says false if it has another form.
 fn insert(document: &mut DocumentMut, project: &str, rules: &[Rule]) -> bool {
-    let table = document.entry(project).or_insert_with(|| {
+    if !document.contains_key(project) {
+        // What stands last, such as a comment, stays in front of the new table.
+        let tail = document.trailing().as_str().unwrap_or_default().trim_end();
+        let gap = if tail.is_empty() { "\n" } else { "\n\n" };
+        let prefix = format!("{tail}{gap}");
+        document.set_trailing("");
         let mut table = Table::new();
-        table.decor_mut().set_prefix("\n");
-        Item::Table(table)
-    });
+        table.decor_mut().set_prefix(prefix);
+        document.insert(project, Item::Table(table));
+    }
+    let table = document.entry(project);
+    let table = table.or_insert_with(|| Item::Table(Table::new()));
     let Some(table) = table.as_table_like_mut() else {
         return false;
     };
@@ -376,8 +383,8 @@ mod tests {
         assert_eq!(
             bench.text(),
             format!(
-                "{HEAD}\n[\"/w/one\"]\nallowed_tools = [\n    \"Bash(touch 1.txt)\",\n    \
-                 \"\"\"Bash(a\nb)\"\"\",\n]\n\n['/w/o \"ther']\nallowed_tools = [\n    \
+                "{HEAD}[\"/w/one\"]\nallowed_tools = [\n    \"Bash(touch 1.txt)\",\n    \
+                 \"\"\"\nBash(a\nb)\"\"\",\n]\n\n['/w/o \"ther']\nallowed_tools = [\n    \
                  \"Edit(/w/x)\",\n]\n"
             )
         );

@@ -3,6 +3,7 @@
 //! `docs/stream-json.md` describes each. Fields are added in later versions, never renamed.
 
 use serde_json::{Map, Value, json};
+use tooloop::hooks::{HookEnd, HookNote};
 use tooloop::{
     AssistantMessage, Content, ContentBlock, Continue, Denial, DeniedBy, Entry, Message,
     SandboxRefusal, StopReason, StreamEvent, ToolInput, ToolResult, ToolUseId, TurnReport, Usage,
@@ -157,6 +158,14 @@ impl Records {
                     "permission": permission,
                 }),
             ),
+            Entry::CallRewritten { tool_use_id, input } => self.record(
+                "system",
+                json!({
+                    "subtype": "call_rewritten",
+                    "tool_use_id": tool_use_id,
+                    "input": input.to_value(),
+                }),
+            ),
             Entry::CallStarted { .. }
             | Entry::Discarded { .. }
             | Entry::Spent { .. }
@@ -190,6 +199,38 @@ impl Records {
 
     pub(crate) fn warning(&mut self, words: &str) -> Value {
         self.record("system", json!({ "subtype": "warning", "message": words }))
+    }
+
+    /// The record of a hook that begins or has ended.
+    pub(crate) fn hook(&mut self, note: &HookNote) -> Value {
+        let name = match &note.tool_use_id {
+            Some(id) => format!("{}:{id}", note.event),
+            None => note.event.to_string(),
+        };
+        let mut body = json!({
+            "subtype": if note.outcome.is_some() { "hook_response" } else { "hook_started" },
+            "hook_id": note.hook,
+            "hook_name": name,
+            "hook_event": note.event.name(),
+            "command": note.command,
+            "source": note.source,
+            "tool_use_id": note.tool_use_id,
+        });
+        if let Some(outcome) = &note.outcome {
+            let (word, status) = match &outcome.end {
+                HookEnd::Exited(0) => ("success", Some(0)),
+                HookEnd::Exited(2) => ("blocked", Some(2)),
+                HookEnd::Exited(status) => ("error", Some(*status)),
+                HookEnd::TimedOut => ("timeout", None),
+                HookEnd::Failed { .. } => ("error", None),
+            };
+            set(&mut body, "outcome", word);
+            set(&mut body, "exit_code", status);
+            set(&mut body, "stdout", outcome.stdout.clone());
+            set(&mut body, "stderr", outcome.stderr.clone());
+            set(&mut body, "duration_ms", millis(outcome.duration));
+        }
+        self.record("system", body)
     }
 
     pub(crate) fn notice(&mut self, words: &str) -> Value {

@@ -4,16 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tooloop::boundary::PrivateTemp;
-use tooloop::exec::{Environment, EnvironmentRules, Mask, Processes};
+use tooloop::exec::{Environment, EnvironmentRules, Mask, Processes, Shell};
+use tooloop::hooks::{CommandRunner, Hooks};
 use tooloop::journal::SessionId;
 use tooloop::provider::{
     Cassette, HttpProvider, LOCAL_SERVERS, ModelOverrides, NO_MODEL_HELP, Provider, ProviderConfig,
     RecordingProvider, ResolveError, Resolved, RoutedProvider, Secret, TransportConfig, Wanted,
-    detect_local, first_model_of, names_provider, resolve,
+    compat, detect_local, first_model_of, names_provider, resolve,
 };
-use tooloop::tools::{
-    BashSettings, LocalOps, Ops, TerminalSettings, ToolConfinement, WebFetchSettings,
-};
+use tooloop::tools::{BashSettings, LocalOps, Ops, TerminalSettings, WebFetchSettings};
 use tooloop::{
     Agent, AgentBuilder, Limits, Mode, OutputSchema, Policy, RetryPolicy, bash_only_system_prompt,
     default_system_prompt,
@@ -47,8 +46,6 @@ pub(crate) struct Setup {
     pub(crate) warnings: Vec<String>,
     /// What is so about the sandbox.
     pub(crate) sandbox: SandboxReport,
-    /// The sandbox for whatever is started beside commands.
-    pub(crate) confinement: Option<ToolConfinement>,
     /// To be held until all that was started has ended.
     pub(crate) temp: Option<PrivateTemp>,
     pub(crate) telemetry: Telemetry,
@@ -351,6 +348,7 @@ pub(crate) fn assemble(
         ops,
     };
     let agent = toolset::equip(agent, &settings.tools, materials);
+    let agent = agent.hooks(hooks(&settings, &processes, &rules, workspace, &wall));
     let agent = folders
         .into_iter()
         .skip(1)
@@ -400,7 +398,6 @@ pub(crate) fn assemble(
         recording: None,
         warnings,
         sandbox: wall.report,
-        confinement: wall.confinement,
         temp: wall.temp,
         telemetry: Telemetry::default(),
         saved_rules,
@@ -480,6 +477,40 @@ fn policy(settings: &Settings, workspace: &Path, wall: &Wall) -> Policy {
     wall.shape(policy.anchored(workspace, home.as_deref()), settings)
 }
 
+/// The variable by which hooks find the folder that they are run for.
+const PROJECT_FOLDER: &str = "TOOLOOP_PROJECT_DIR";
+
+/// The hooks of all sources, as commands that begin in the workspace.
+fn hooks(
+    settings: &Settings,
+    processes: &Processes,
+    rules: &EnvironmentRules,
+    workspace: &Path,
+    wall: &Wall,
+) -> Hooks {
+    let mut environment = Environment::of_this_process(rules);
+    for name in [PROJECT_FOLDER, compat::PROJECT_FOLDER_VARIABLE] {
+        environment.set(name, workspace);
+    }
+    let shell = settings.shell.as_ref();
+    Hooks {
+        rules: settings.hooks.clone(),
+        runner: Arc::new(CommandRunner {
+            processes: processes.clone(),
+            environment: Arc::new(environment),
+            directory: workspace.to_owned(),
+            shell: shell.map_or_else(|| Shell::system().clone(), Shell::at),
+            confinement: wall.confinement.clone().filter(|_| settings.sandbox_hooks),
+            mask: mask(settings),
+        }),
+    }
+}
+
+/// What is covered in what commands print.
+fn mask(settings: &Settings) -> Option<Mask> {
+    Mask::new(secrets::for_results(settings).values().map(str::to_owned))
+}
+
 fn terminal(settings: &Settings, ops: Arc<dyn Ops>, rules: &EnvironmentRules) -> TerminalSettings {
     let environment = Environment::fit_terminal(std::env::vars_os(), rules);
     let mut terminal = TerminalSettings::new(ops, environment);
@@ -499,7 +530,7 @@ fn bash(
     bash.time_limit = settings.tool_timeout;
     bash.folders = folders;
     bash.spool_bytes = settings.spool_max_bytes;
-    bash.mask = Mask::new(secrets::for_results(settings).values().map(str::to_owned));
+    bash.mask = mask(settings);
     if let Some(shell) = &settings.shell {
         bash.shell = tooloop::exec::Shell::at(shell);
     }

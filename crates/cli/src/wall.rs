@@ -123,24 +123,40 @@ impl Wall {
             read_only: is_read_only,
             ..BoundarySettings::new(workspace, temp.path())
         });
-        let profile = SandboxProfile {
+        let mut profile = SandboxProfile {
             writable: boundary.writable.clone(),
             read_only: boundary.protected.clone(),
             hidden: boundary.hidden.clone(),
             temp: boundary.temp.clone(),
             network: SandboxNetwork::Off,
         };
+        let roots = std::iter::once(workspace).chain(folders.iter().map(PathBuf::as_path));
+        let has_view = !sandbox.enforced().gaps.contains(&Gap::SharedTemp);
+        if is_read_only && has_view {
+            // Where the private folder would cover what is worked on.
+            let covered =
+                |root: &&Path| TempView::SEEN_AS.iter().any(|temp| root.starts_with(temp));
+            for root in roots.clone().filter(covered) {
+                profile.writable.push(root.to_owned());
+                profile.read_only.push(root.to_owned());
+            }
+        }
         let gaps = sandbox.gaps(&profile);
         let mut confinement = ToolConfinement::new(sandbox.clone(), profile);
+        confinement.policy.writable = boundary.writable.clone();
         confinement.obeyed = boundary.obeyed.clone();
+        confinement.absent = boundary.absent.clone();
         confinement.policy.network = settings.sandbox_network.clone();
         confinement.proxy = SandboxProxySettings {
             private_hosts: settings.private_hosts.clone(),
             ..confinement.proxy
         };
-        let view = (!gaps.contains(&Gap::SharedTemp)).then(|| TempView {
+        let view = has_view.then(|| TempView {
             private: boundary.temp.clone(),
-            kept: boundary.writable.clone(),
+            kept: roots
+                .map(Path::to_owned)
+                .chain(boundary.writable.iter().cloned())
+                .collect(),
         });
         let report = SandboxReport {
             profile: if is_read_only {

@@ -20,6 +20,10 @@ pub struct Command {
     pub directory: PathBuf,
     /// What it finds in its environment.
     pub environment: Arc<Environment>,
+    /// What it reads on its standard input; `None`: nothing.
+    pub input: Option<Arc<[u8]>>,
+    /// How much of its standard error is kept apart from its output. `None`: both are one.
+    pub errors: Option<OutputLimits>,
     /// How long it may take.
     pub time_limit: Duration,
     /// How long its processes have to end by themselves, once asked to, before they are killed.
@@ -52,6 +56,8 @@ impl Command {
             shell: Shell::system().clone(),
             directory: directory.into(),
             environment: environment.into(),
+            input: None,
+            errors: None,
             time_limit: Duration::from_secs(120),
             grace: Duration::from_secs(2),
             pipe_grace: Duration::from_millis(300),

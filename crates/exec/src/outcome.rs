@@ -15,6 +15,8 @@ pub struct Outcome {
     pub duration: Duration,
     /// What it printed.
     pub output: Output,
+    /// What it printed on its standard error, if that was kept apart.
+    pub errors: Output,
     /// Processes of it that still run. They end with the run at the latest.
     pub leftovers: Vec<Leftover>,
     /// The directory that its shell was in at the end, if the shell told.

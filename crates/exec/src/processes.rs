@@ -108,9 +108,18 @@ impl Processes {
     pub async fn start(&self, command: Command) -> Result<Running, StartError> {
         self.inner.ensure_keeper()?;
         let number = self.inner.shared.next_command();
-        let (output, their_output) = pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from)?;
-        rustix::io::ioctl_fionbio(&output, true).map_err(io::Error::from)?;
-        let made = self.image(&command, number, Output::Pipe(their_output))?;
+        let (output, their_output) = pipe()?;
+        let mut made = self.image(&command, number, Output::Pipe(their_output))?;
+        if let Some(input) = &command.input {
+            made.shut.image.input = Some(Script::new(input)?.to_read()?);
+        }
+        let mut errors = None;
+        if let Some(limits) = &command.errors {
+            let (ours, theirs) = pipe()?;
+            made.shut.image.errors = Some(above_standard(theirs)?);
+            let name = format!("errors-{}-{number}.txt", self.inner.shared.run);
+            errors = Some((ours, Capture::new(limits.clone(), name)));
+        }
         let begin = Instant::now();
         let (pid, exit) = self.launch(&command, number, made.shut).await?;
         let name = format!("output-{}-{number}.txt", self.inner.shared.run);
@@ -125,6 +134,7 @@ impl Processes {
             directory: made.directory,
             moved: made.moved,
             capture,
+            errors,
         };
         Running::new(parts, command)
     }
@@ -281,7 +291,9 @@ impl Processes {
             arguments,
             environment,
             directory: string(command.directory.as_os_str())?,
+            input: None,
             output,
+            errors: None,
             is_terminal,
             extra,
             oom_score: self
@@ -325,6 +337,13 @@ impl Processes {
     pub fn end_all_now(&self) {
         end_all(&self.inner.shared, Duration::ZERO);
     }
+}
+
+/// A pipe whose end to read from does not block.
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    Ok((ours, theirs))
 }
 
 fn end_all(shared: &Shared, grace: Duration) {

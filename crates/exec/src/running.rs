@@ -10,7 +10,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::sleep;
 
 use crate::exit::Exit;
-use crate::output::Capture;
+use crate::output::{Capture, Output};
 use crate::platform::{Process, command_line, is_first_of_namespace};
 use crate::processes::Inner;
 use crate::pump::Pump;
@@ -34,7 +34,7 @@ pub struct Running {
     number: u64,
     begin: Instant,
     exit: Exit,
-    pump: Option<Pump>,
+    pump: Option<Pumps>,
     directory: Option<OwnedFd>,
     moved: Option<Places>,
     /// The shell has been reaped, so its number is no longer its own.
@@ -53,11 +53,63 @@ pub(crate) struct Parts {
     pub(crate) directory: Option<OwnedFd>,
     pub(crate) moved: Option<Places>,
     pub(crate) capture: Capture,
+    /// The pipe of its standard error, if that is one of its own.
+    pub(crate) errors: Option<(OwnedFd, Capture)>,
+}
+
+/// What carries the output of a command.
+#[derive(Debug)]
+struct Pumps {
+    output: Pump,
+    errors: Option<Pump>,
+}
+
+impl Pumps {
+    /// Moves some bytes. Can be dropped at any await without loss. Never ready at the end.
+    async fn step(&mut self) {
+        match &mut self.errors {
+            None => self.output.step().await,
+            Some(errors) => tokio::select! {
+                () = self.output.step() => {}
+                () = errors.step() => {}
+            },
+        }
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.output.is_at_end() && self.errors.as_ref().is_none_or(Pump::is_at_end)
+    }
+
+    fn bytes_so_far(&self) -> u64 {
+        self.output.bytes_so_far() + self.errors.as_ref().map_or(0, Pump::bytes_so_far)
+    }
+
+    fn bytes_read(&self) -> u64 {
+        self.output.bytes_read() + self.errors.as_ref().map_or(0, Pump::bytes_read)
+    }
+
+    /// The output, that of standard error if it was kept apart, and the pipe if others still hold
+    /// its other end.
+    async fn finish(self) -> (Output, Output, Option<OwnedFd>) {
+        let (output, pipe) = self.output.finish().await;
+        let errors = match self.errors {
+            Some(errors) => errors.finish().await.0,
+            None => Output::default(),
+        };
+        (output, errors, pipe)
+    }
 }
 
 impl Running {
     pub(crate) fn new(parts: Parts, command: Command) -> Result<Self, StartError> {
         let pump = Pump::new(parts.output, parts.capture, command.progress.clone());
+        let errors = parts
+            .errors
+            .map(|(pipe, capture)| Pump::new(pipe, capture, None));
+        let pump = pump.and_then(|output| {
+            let errors = errors.transpose()?;
+            Ok(Pumps { output, errors })
+        });
         match pump {
             Ok(pump) => {
                 if let Some(progress) = &command.progress {
@@ -105,7 +157,7 @@ impl Running {
         } else {
             self.leftovers(&pump).await
         };
-        let (output, pipe) = pump.finish().await;
+        let (output, errors, pipe) = pump.finish().await;
         let mut leftovers = Vec::new();
         if !self.is_reaped {
             // It would not die: the owner goes on trying.
@@ -123,13 +175,14 @@ impl Running {
             end,
             duration,
             output,
+            errors,
             leftovers,
             final_directory: self.told_directory(),
         }
     }
 
     /// Until the shell has exited, and the whole tree has if it was to be ended.
-    async fn until_exit(&mut self, pump: &mut Pump) -> (End, Duration) {
+    async fn until_exit(&mut self, pump: &mut Pumps) -> (End, Duration) {
         let cancellation = self.command.cancellation.clone();
         let limit = sleep(self.command.time_limit);
         tokio::pin!(limit);
@@ -179,7 +232,7 @@ impl Running {
     }
 
     /// Takes what is in the pipe, and waits a little for what its other holders still write.
-    async fn drain(&self, pump: &mut Pump) {
+    async fn drain(&self, pump: &mut Pumps) {
         let written = pump.bytes_so_far();
         let enough = sleep(self.command.pipe_grace);
         tokio::pin!(enough);
@@ -194,7 +247,7 @@ impl Running {
     }
 
     /// The processes that are left of the command; `None` if there are none.
-    async fn leftovers(&self, pump: &Pump) -> Option<Vec<Process>> {
+    async fn leftovers(&self, pump: &Pumps) -> Option<Vec<Process>> {
         let shared = &self.inner.shared;
         shared.adopt(Some(self.number));
         let scope = shared.scope_of(self.pid, self.number);

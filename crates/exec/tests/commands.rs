@@ -12,7 +12,8 @@ use support::{SOON, alive, assert_gone, await_alive, command, long_time, run, te
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tooloop_exec::{
-    Command, End, Environment, EnvironmentRules, Processes, Shell, SpoolState, StartError,
+    Command, End, Environment, EnvironmentRules, Output, OutputLimits, Processes, Shell,
+    SpoolState, StartError,
 };
 
 #[tokio::test]
@@ -729,4 +730,42 @@ async fn many_at_once() {
         assert_eq!(outcome.final_directory, Some("/tmp".into()));
         assert!(outcome.leftovers.is_empty(), "{:?}", outcome.leftovers);
     }
+}
+
+#[tokio::test]
+async fn an_input_is_read_and_errors_are_kept_apart() {
+    let processes = Processes::new().unwrap();
+    let input: Vec<u8> = (0..200_000_u32)
+        .flat_map(|n| format!("{n}\n").into_bytes())
+        .collect();
+    let lines = "wc -l; echo oops >&2; head -c 300000 /dev/zero | tr '\\0' e >&2; echo done";
+    let command = Command {
+        input: Some(input.into()),
+        errors: Some(OutputLimits {
+            head: 100,
+            tail: 0,
+            ..OutputLimits::default()
+        }),
+        ..command(lines, Path::new("/"))
+    };
+    let outcome = processes.run(command).await.unwrap();
+    assert_eq!(outcome.end, End::Exited(0));
+    assert_eq!(outcome.output.text().trim(), "200000\ndone");
+    assert!(
+        outcome.errors.head.starts_with("oops\neee"),
+        "{}",
+        outcome.errors.head
+    );
+    assert_eq!(
+        (outcome.errors.head.len(), outcome.errors.bytes),
+        (100, 300_005)
+    );
+    // Nobody has to read it.
+    let ignores = Command {
+        input: Some(vec![b'x'; 1 << 20].into()),
+        ..support::command("exec <&-; echo closed; echo and >&2", Path::new("/"))
+    };
+    let outcome = processes.run(ignores).await.unwrap();
+    assert_eq!(outcome.output.text(), "closed\nand\n");
+    assert_eq!(outcome.errors, Output::default());
 }

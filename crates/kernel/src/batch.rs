@@ -4,10 +4,14 @@
 //! the message is complete. A read-only call waits for the calls with effects before it, since the
 //! model wrote them in that order.
 
-use tooloop_model::{AssistantMessage, ContentBlock, ToolInput, ToolResult, ToolUse, ToolUseId};
-use tooloop_policy::AccessEffect;
+use std::collections::BTreeSet;
 
-use crate::{Gate, Verdict};
+use tooloop_model::{
+    AssistantMessage, ContentBlock, JsonObject, ToolInput, ToolResult, ToolUse, ToolUseId,
+};
+use tooloop_policy::{AccessEffect, AskCause};
+
+use crate::{AdvisedVerdict, Entry, Gate, Verdict};
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Batch {
@@ -22,14 +26,47 @@ pub(crate) struct Batch {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
+    /// As it is judged and run.
     pub(crate) tool_use: ToolUse,
     pub(crate) state: CallState,
+    /// What the model is told with its result.
+    pub(crate) context: Vec<String>,
+}
+
+impl Call {
+    pub(crate) const fn new(tool_use: ToolUse) -> Self {
+        Self {
+            tool_use,
+            state: CallState::New,
+            context: Vec::new(),
+        }
+    }
+
+    /// Puts another input in the place of the one that the model wrote. What it runs with is to be
+    /// on record.
+    pub(crate) fn rewrite(&mut self, input: JsonObject) -> Entry {
+        self.tool_use.input = ToolInput::Valid(input.clone());
+        Entry::CallRewritten {
+            tool_use_id: self.tool_use.id.clone(),
+            input,
+        }
+    }
+
+    /// What the gate has against it, as it is now.
+    pub(crate) fn refused(&self, gate: &dyn Gate) -> Option<Verdict> {
+        let verdict = gate.judge(&self.tool_use).verdict;
+        matches!(verdict, Verdict::Deny { .. } | Verdict::Invalid { .. }).then_some(verdict)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum CallState {
     /// Not judged yet.
     New,
+    /// Those who have a say are asked, before it is judged.
+    Consulting { consult: u64 },
+    /// They have said what they have to say. Not judged yet.
+    Advised { verdict: Option<AdvisedVerdict> },
     /// Allowed, not begun.
     Ready { read_only: bool },
     /// Somebody is asked.
@@ -46,7 +83,7 @@ pub(crate) enum Move {
     /// Run it.
     Run { read_only: bool },
     /// Ask about it.
-    Ask { reason: String },
+    Ask { reason: String, cause: AskCause },
     /// Answer it without running: a rule refuses it.
     Deny { reason: String },
     /// Answer it without running: there is nothing to run.
@@ -64,10 +101,8 @@ impl Batch {
         let mut calls: Vec<_> = message
             .tool_uses()
             .map(|tool_use| {
-                self.take(&tool_use.id).unwrap_or_else(|| Call {
-                    tool_use: tool_use.clone(),
-                    state: CallState::New,
-                })
+                self.take(&tool_use.id)
+                    .unwrap_or_else(|| Call::new(tool_use.clone()))
             })
             .collect();
         // The cap may have cut the last call before the first piece of its input. No text at all is
@@ -103,11 +138,27 @@ impl Batch {
         self.cut
     }
 
-    /// Marks a call as answered.
-    pub(crate) fn done(&mut self, id: &ToolUseId, outcome: String, is_error: bool) {
-        if let Some(call) = self.calls.iter_mut().find(|call| call.tool_use.id == *id) {
-            call.state = CallState::Done { outcome, is_error };
-        }
+    /// Marks a call as answered. Returns what the model is told with the answer.
+    pub(crate) fn done(&mut self, id: &ToolUseId, outcome: String, is_error: bool) -> Vec<String> {
+        let Some(call) = self.calls.iter_mut().find(|call| call.tool_use.id == *id) else {
+            return Vec::new();
+        };
+        call.state = CallState::Done { outcome, is_error };
+        std::mem::take(&mut call.context)
+    }
+
+    /// The calls that are not judged yet, that could be run, and whose tool is one of these.
+    pub(crate) fn unjudged<'a>(
+        &'a mut self,
+        gate: &'a dyn Gate,
+        tools: &'a BTreeSet<String>,
+    ) -> impl Iterator<Item = &'a mut Call> {
+        self.calls.iter_mut().filter(move |call| {
+            call.state == CallState::New
+                && tools.contains(&call.tool_use.name)
+                && matches!(call.tool_use.input, ToolInput::Valid(_))
+                && !matches!(gate.judge(&call.tool_use).verdict, Verdict::Invalid { .. })
+        })
     }
 
     /// How many of the calls run or have run.
@@ -129,6 +180,8 @@ impl Batch {
             .filter_map(|call| match &call.state {
                 CallState::Done { is_error, .. } => Some(!is_error),
                 CallState::New
+                | CallState::Consulting { .. }
+                | CallState::Advised { .. }
                 | CallState::Ready { .. }
                 | CallState::Asking { .. }
                 | CallState::Running { .. } => None,
@@ -147,6 +200,8 @@ impl Batch {
                     Some(format!("{}\n{input}\n{outcome}", tool_use.name))
                 }
                 CallState::New
+                | CallState::Consulting { .. }
+                | CallState::Advised { .. }
                 | CallState::Ready { .. }
                 | CallState::Asking { .. }
                 | CallState::Running { .. } => None,
@@ -167,8 +222,17 @@ impl Batch {
         let mut undone = false;
         let mut blocked = false;
         for (position, call) in self.calls.iter_mut().enumerate() {
-            if call.state == CallState::New {
-                match judge(gate, &call.tool_use, self.cut) {
+            let advised = match &mut call.state {
+                CallState::New => Some(None),
+                CallState::Advised { verdict } => Some(verdict.take()),
+                CallState::Consulting { .. }
+                | CallState::Ready { .. }
+                | CallState::Asking { .. }
+                | CallState::Running { .. }
+                | CallState::Done { .. } => None,
+            };
+            if let Some(advised) = advised {
+                match judge(gate, &call.tool_use, self.cut, advised) {
                     Ok(read_only) if read_only || self.complete => {
                         call.state = CallState::Ready { read_only };
                     }
@@ -178,8 +242,12 @@ impl Batch {
             }
             match call.state {
                 CallState::Done { .. } => continue,
-                // One question at a time: the answer may bring a rule for the calls behind it.
-                CallState::New | CallState::Asking { .. } => return None,
+                // They are judged in order, and one question is asked at a time: the answer may bring
+                // a rule for the calls behind it.
+                CallState::New
+                | CallState::Consulting { .. }
+                | CallState::Advised { .. }
+                | CallState::Asking { .. } => return None,
                 CallState::Ready { read_only: true } => {
                     if !blocked && running < max_parallel.max(1) {
                         return Some((position, Move::Run { read_only: true }));
@@ -217,6 +285,8 @@ impl Batch {
         self.calls.iter().filter_map(|call| match call.state {
             CallState::Running { run, .. } => Some(run),
             CallState::New
+            | CallState::Consulting { .. }
+            | CallState::Advised { .. }
             | CallState::Ready { .. }
             | CallState::Asking { .. }
             | CallState::Done { .. } => None,
@@ -229,6 +299,12 @@ impl Batch {
             .find(|call| matches!(call.state, CallState::Running { run, .. } if run == wanted))
     }
 
+    pub(crate) fn by_consult(&mut self, wanted: u64) -> Option<&mut Call> {
+        self.calls.iter_mut().find(
+            |call| matches!(call.state, CallState::Consulting { consult } if consult == wanted),
+        )
+    }
+
     pub(crate) fn by_ask(&mut self, wanted: u64) -> Option<&mut Call> {
         self.calls
             .iter_mut()
@@ -237,7 +313,12 @@ impl Batch {
 }
 
 /// Whether the call may run (and is read-only), or what is to be done in place of running it.
-fn judge(gate: &dyn Gate, tool_use: &ToolUse, cut: bool) -> Result<bool, Move> {
+fn judge(
+    gate: &dyn Gate,
+    tool_use: &ToolUse,
+    cut: bool,
+    advised: Option<AdvisedVerdict>,
+) -> Result<bool, Move> {
     if let ToolInput::Invalid { reason, .. } = &tool_use.input {
         let message = if cut {
             "your output was cut by the output limit before the input of this call was complete, \
@@ -249,10 +330,38 @@ fn judge(gate: &dyn Gate, tool_use: &ToolUse, cut: bool) -> Result<bool, Move> {
         return Err(Move::Reject { message });
     }
     let judgement = gate.judge(tool_use);
-    match judgement.verdict {
+    match advise(judgement.verdict, advised) {
         Verdict::Allow => Ok(judgement.effect == AccessEffect::ReadOnly),
-        Verdict::Ask { reason, .. } => Err(Move::Ask { reason }),
+        Verdict::Ask { reason, cause } => Err(Move::Ask { reason, cause }),
         Verdict::Deny { reason } => Err(Move::Deny { reason }),
         Verdict::Invalid { message } => Err(Move::Reject { message }),
+    }
+}
+
+/// What the gate says, and what is left of it in the light of the advice: the stricter of both, but
+/// for a question that nobody's rule wants asked.
+fn advise(verdict: Verdict, advised: Option<AdvisedVerdict>) -> Verdict {
+    match (verdict, advised) {
+        (verdict @ (Verdict::Invalid { .. } | Verdict::Deny { .. }), _) | (verdict, None) => {
+            verdict
+        }
+        (_, Some(AdvisedVerdict::Deny { reason })) => Verdict::Deny { reason },
+        // A hook that asks wants a person to look: that is as good as a rule.
+        (Verdict::Allow, Some(AdvisedVerdict::Ask { reason })) => Verdict::Ask {
+            reason,
+            cause: AskCause::Rule,
+        },
+        (Verdict::Ask { reason, .. }, Some(AdvisedVerdict::Ask { reason: more })) => Verdict::Ask {
+            reason: format!("{reason}; {more}"),
+            cause: AskCause::Rule,
+        },
+        (
+            Verdict::Ask {
+                cause: AskCause::Uncovered | AskCause::Beyond,
+                ..
+            },
+            Some(AdvisedVerdict::Allow),
+        ) => Verdict::Allow,
+        (verdict @ (Verdict::Allow | Verdict::Ask { .. }), Some(AdvisedVerdict::Allow)) => verdict,
     }
 }

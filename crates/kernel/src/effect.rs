@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tooloop_model::{Content, Request, StreamEvent, ToolUse};
+use tooloop_policy::AskCause;
 
 use crate::{Entry, TurnEnd};
 
@@ -52,6 +53,19 @@ pub enum Effect {
         /// The number.
         run: u64,
     },
+    /// Ask those who have a say in calls of this tool what they have to say about this one, before
+    /// it is judged. All calls of a message are told of at once.
+    Consult {
+        /// The number under which the advice comes back.
+        consult: u64,
+        /// The call, as the model wrote it.
+        tool_use: ToolUse,
+    },
+    /// The advice is of no interest any more.
+    CancelConsult {
+        /// The number.
+        consult: u64,
+    },
     /// Ask whether a call may run.
     Ask {
         /// The number under which the answer comes back.
@@ -60,6 +74,8 @@ pub enum Effect {
         tool_use: ToolUse,
         /// Why it is asked.
         reason: String,
+        /// What made it a question.
+        cause: AskCause,
     },
     /// A question is of no interest any more.
     CancelAsk {

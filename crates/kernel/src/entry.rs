@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tooloop_model::{HistoryMessage, Message, ModelError, Money, ToolResult, ToolUseId, Usage};
+use tooloop_model::{
+    HistoryMessage, JsonObject, Message, ModelError, Money, ToolResult, ToolUseId, Usage,
+};
 
 use crate::{Continue, TurnEnd};
 
@@ -20,6 +22,14 @@ pub enum Entry {
     CallStarted {
         /// The tool use.
         tool_use_id: ToolUseId,
+    },
+    /// A call is to be run with another input than the model wrote: a hook, or whoever was asked
+    /// about it, has put this in its place. What the model wrote stays in its message.
+    CallRewritten {
+        /// The tool use.
+        tool_use_id: ToolUseId,
+        /// What it is run with, if it is.
+        input: JsonObject,
     },
     /// A call has its answer, whether or not it ran.
     CallFinished(ToolResult),

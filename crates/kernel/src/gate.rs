@@ -29,7 +29,7 @@ pub enum Verdict {
     Ask {
         /// Why, for the one who is asked.
         reason: String,
-        /// What kind of reason it is.
+        /// What made it a question: a rule is stronger than the advice of a hook.
         cause: AskCause,
     },
     /// It may not.

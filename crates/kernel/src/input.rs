@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tooloop_model::{Content, ModelError, StreamEvent};
+use tooloop_model::{Content, JsonObject, ModelError, StreamEvent};
 
 use crate::Settings;
 
@@ -46,6 +46,13 @@ pub enum Input {
         /// What makes two outcomes the same; `None` if that is the content.
         fingerprint: Option<String>,
     },
+    /// Those who have a say in a call have said it.
+    Consulted {
+        /// The question.
+        consult: u64,
+        /// What they said.
+        advice: Advice,
+    },
     /// A question is answered.
     Answered {
         /// The question.
@@ -68,7 +75,7 @@ pub enum Input {
         /// The first turn that is to go.
         turn: usize,
     },
-    /// A hook wants the turn to end now.
+    /// A hook wants the turn to end. What runs comes to its end; nothing else begins.
     HookStop {
         /// Why, for a person.
         reason: String,
@@ -117,6 +124,37 @@ pub enum Delivery {
     Notice,
 }
 
+/// What is said about a call before it is judged.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Advice {
+    /// Whether it may run; `None` leaves that to the gate.
+    pub verdict: Option<AdvisedVerdict>,
+    /// What it is to be run with in place of what the model wrote.
+    pub input: Option<JsonObject>,
+    /// What the model is told with the call's result.
+    pub context: Vec<String>,
+    /// The turn is to end, and why, for a person.
+    pub stop: Option<String>,
+}
+
+/// Whether a call may run, in the eyes of those who have a say in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AdvisedVerdict {
+    /// It may. Spares the question that is asked because nothing covers the call; a rule that
+    /// refuses or asks is stronger.
+    Allow,
+    /// Somebody is to be asked, even if a rule allows it.
+    Ask {
+        /// Why, for the one who is asked.
+        reason: String,
+    },
+    /// It may not.
+    Deny {
+        /// Why: reaches the model.
+        reason: String,
+    },
+}
+
 /// What the one who was asked says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
@@ -124,6 +162,8 @@ pub enum Answer {
     Allow {
         /// The rule that was added for later calls.
         rule: Option<String>,
+        /// What it is to be run with in place of what was asked about.
+        input: Option<JsonObject>,
     },
     /// It may not.
     Deny {

@@ -48,6 +48,7 @@ struct Numbers {
     call: u64,
     run: u64,
     ask: u64,
+    consult: u64,
     timer: u64,
     stop: u64,
 }
@@ -95,6 +96,8 @@ struct Turn {
     pauses: u32,
     /// How often somebody objected to the end.
     objections: u32,
+    /// A hook wants the turn to end, and why; what runs comes to its end before.
+    stopped: Option<String>,
     /// What was said before the output cap or a pause cut it, if the answer must have a form.
     said: String,
     /// Answers that did not have their form.
@@ -212,6 +215,7 @@ impl Kernel {
                 is_error,
                 fingerprint,
             } => self.tool_finished(run, content, is_error, fingerprint, out),
+            Input::Consulted { consult, advice } => self.consulted(consult, advice, out),
             Input::Answered { ask, answer } => self.answered(ask, answer, out),
             Input::TimerFired { timer } => {
                 if matches!(self.phase, Phase::Waiting { timer: current } if current == timer) {

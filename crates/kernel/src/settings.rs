@@ -1,5 +1,6 @@
 //! What a session is run with.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tooloop_model::{Price, RawJson, ToolDefinition};
@@ -31,6 +32,8 @@ pub struct Settings {
     pub output: Option<OutputForm>,
     /// Whether somebody is to be told when the model is done, and may object.
     pub stop_hook: bool,
+    /// Whose calls others have a say in.
+    pub hooked: Hooked,
     /// The most read-only calls that run at once.
     pub max_parallel_tools: usize,
     /// How failed model calls are tried again.
@@ -40,6 +43,24 @@ pub struct Settings {
     pub remind_after_repeats: u32,
     /// How often before the turn ends.
     pub stop_after_repeats: u32,
+}
+
+/// The tools in whose calls others have a say, or of whose calls they are told. None of them runs
+/// before its message is complete: what was told cannot be taken back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hooked {
+    /// These calls are told of before they are judged ([`crate::Effect::Consult`]).
+    pub before: BTreeSet<String>,
+    /// These are told of when they are over. The kernel has no part in that.
+    pub after: BTreeSet<String>,
+}
+
+impl Hooked {
+    /// Whether calls of this tool are told to anybody.
+    #[must_use]
+    pub fn holds(&self, tool: &str) -> bool {
+        self.before.contains(tool) || self.after.contains(tool)
+    }
 }
 
 /// Another model.
@@ -98,6 +119,7 @@ impl Default for Settings {
             fallback: None,
             output: None,
             stop_hook: false,
+            hooked: Hooked::default(),
             max_parallel_tools: 10,
             retry: RetryPolicy::default(),
             remind_after_repeats: 3,

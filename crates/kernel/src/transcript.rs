@@ -59,7 +59,11 @@ impl Transcript {
                 self.spent = self.spent.saturating_add(cost.unwrap_or_default());
             }
             Entry::Rewound { turn } => self.rewind(*turn),
-            Entry::Permission { .. } | Entry::Retry { .. } | Entry::Continue(_) => {}
+            // What the model wrote is what it sees again.
+            Entry::CallRewritten { .. }
+            | Entry::Permission { .. }
+            | Entry::Retry { .. }
+            | Entry::Continue(_) => {}
         }
     }
 

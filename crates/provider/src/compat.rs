@@ -18,11 +18,12 @@ pub const USER_FOLDER_VARIABLE: &str = "CLAUDE_CONFIG_DIR";
 /// The name of the file of a person in that other folder.
 pub const USER_FILE: &str = "settings.json";
 
+/// The variable by which hooks find the folder that they are run for.
+pub const PROJECT_FOLDER_VARIABLE: &str = "CLAUDE_PROJECT_DIR";
+
 /// The file of whoever looks after the machine.
 pub const MANAGED_SETTINGS: &str = "/etc/claude-code/managed-settings.json";
 
-/// The variable by which hooks that were written for that product find the folder that is worked in.
-pub const PROJECT_FOLDER_VARIABLE: &str = "CLAUDE_PROJECT_DIR";
 /// Files and folders of a project in which other agents and editors are told which programs to
 /// start, from the folder on.
 pub const PROGRAM_SETTINGS: [&str; 9] = [

@@ -66,7 +66,7 @@ pub(crate) fn fit(transcript: &Transcript, entry: &Entry) -> Fitted {
                 return fitted.without(fault);
             }
         }
-        Entry::Permission { tool_use_id, .. } => {
+        Entry::Permission { tool_use_id, .. } | Entry::CallRewritten { tool_use_id, .. } => {
             if let Some(fault) = misfit(transcript, tool_use_id, Told::Permission) {
                 return fitted.without(fault);
             }

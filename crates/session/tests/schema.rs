@@ -14,8 +14,8 @@ use boon::{Compiler, SchemaIndex, Schemas};
 use serde_json::{Value, json};
 use tooloop_kernel::{Budget, Continue, During, Entry, Permission, TurnEnd};
 use tooloop_model::{
-    AssistantMessage, Content, ContentBlock, Document, Image, Message, ModelError, ModelErrorKind,
-    Money, RawJson, StopReason, ToolInput, ToolResult, ToolUse, Usage, VendorData,
+    AssistantMessage, Content, ContentBlock, Document, Image, JsonObject, Message, ModelError,
+    ModelErrorKind, Money, RawJson, StopReason, ToolInput, ToolResult, ToolUse, Usage, VendorData,
 };
 use tooloop_session::{Catalog, ForkedFrom, Header, JsonlStore, SessionId, Store};
 
@@ -87,6 +87,7 @@ fn entries() -> Vec<Entry> {
             tool_use_id: "tu_1".into(),
             permission: Permission::Denied {
                 reason: "no".into(),
+                stops: true,
             },
         },
         Entry::CallFinished(ToolResult::error("tu_1".into(), "permission denied")),
@@ -99,6 +100,10 @@ fn entries() -> Vec<Entry> {
         Entry::Permission {
             tool_use_id: "tu_2".into(),
             permission: Permission::Allowed { rule: None },
+        },
+        Entry::CallRewritten {
+            tool_use_id: "tu_2".into(),
+            input: JsonObject::parse(r#"{"command":"true"}"#).unwrap(),
         },
         Entry::CallStarted {
             tool_use_id: "tu_2".into(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tooloop_model::{Content, ToolInput, ToolResult, ToolUse, ToolUseId};
 
 use crate::law::Law;
-use crate::script::{Form, Place, ToolKind};
+use crate::script::{Advised, Form, Place, ToolKind};
 use crate::tools;
 use crate::world::World;
 
@@ -43,6 +43,8 @@ impl World {
         let started = self.record.started.contains_key(id);
         let had_effect = self.effects.contains_key(id);
         let ran = self.begun.contains(id);
+        let input = self.record.input(call);
+        let advised = self.life.advised.get(id).copied();
         let untouched = !started && !had_effect && !ran;
         let late = text.contains("the time limit");
         let wanted = if late {
@@ -51,7 +53,7 @@ impl World {
             self.wants_an_end()
         };
         match kind {
-            Kind::Outcome => self.came_to(id, text),
+            Kind::Outcome => self.came_to(id, text) && self.is_told(id, result),
             Kind::Answered => call.name == tools::name(ToolKind::Answer) && started,
             Kind::OverLimit => {
                 let limit = self.script.knobs.limits.calls;
@@ -61,6 +63,7 @@ impl World {
             }
             Kind::Silent => self.came_to(id, text) || self.silent(id),
             Kind::ToolDied => result.is_error && self.panicked(id),
+            Kind::StoppedBefore => result.is_error && self.life.hook_stops && untouched,
             Kind::InterruptedBefore => result.is_error && wanted && untouched,
             Kind::InterruptedWhile => {
                 // A read-only call may be told to run and be cancelled before it is.
@@ -69,13 +72,13 @@ impl World {
             }
             Kind::Denied => {
                 let said = self.life.answers.get(id).copied();
-                let denied = tools::plan_of(&self.script, &call.input)
+                let denied = tools::plan_of(&self.script, &input)
                     .is_some_and(|plan| plan.place == Place::Denied);
                 let nobody = !self.script.knobs.asks;
                 result.is_error
                     && untouched
                     && said != Some(true)
-                    && (said == Some(false) || denied || nobody)
+                    && (said == Some(false) || denied || nobody || advised == Some(Advised::Deny))
             }
             Kind::Broken => {
                 let cut = text.starts_with("your output was cut");
@@ -92,13 +95,21 @@ impl World {
                 result.is_error && untouched && !there
             }
             Kind::Misfit => {
-                let fits = tools::plan_of(&self.script, &call.input).is_some();
+                let fits = tools::plan_of(&self.script, &input).is_some();
                 result.is_error && untouched && !fits
             }
             Kind::OutcomeUnknown => result.is_error && self.life.resuming && started,
             Kind::NotBegun => result.is_error && self.life.resuming && untouched,
             Kind::Nowhere => false,
         }
+    }
+
+    /// What a hook has for the model goes with the call's one result.
+    fn is_told(&self, id: &ToolUseId, result: &ToolResult) -> bool {
+        let told = self.life.advised.get(id) == Some(&Advised::Tell);
+        let context = Content::Text(format!("of {id}"));
+        let times = result.content.iter().filter(|part| **part == context);
+        times.count() == usize::from(told)
     }
 
     /// A run that began with the newest message came to this.
@@ -137,6 +148,7 @@ enum Kind {
     Silent,
     ToolDied,
     InterruptedBefore,
+    StoppedBefore,
     InterruptedWhile,
     Denied,
     Broken,
@@ -162,6 +174,7 @@ impl Kind {
             ("(no output)", Self::Silent),
             ("the tool failed inside", Self::ToolDied),
             ("not run: the user interrupted", Self::InterruptedBefore),
+            ("not run: a hook ended the turn", Self::StoppedBefore),
             (
                 "interrupted by the user while it ran",
                 Self::InterruptedWhile,
@@ -188,6 +201,7 @@ impl Kind {
             Self::Silent => "answer: no output",
             Self::ToolDied => "answer: the tool failed inside",
             Self::InterruptedBefore => "answer: interrupted before",
+            Self::StoppedBefore => "answer: stopped by a hook before",
             Self::InterruptedWhile => "answer: interrupted while it ran",
             Self::Denied => "answer: denied",
             Self::Broken => "answer: broken input",

@@ -4,9 +4,9 @@ use tooloop_model::{ModelErrorKind, StopReason};
 
 use crate::random::Random;
 use crate::script::{
-    Act, After, AnswerPlan, Block, CallPlan, Ceilings, Death, DiskFault, DiskTrouble, End, Fault,
-    Form, How, IdKind, InputKind, Judged, Knobs, Loss, Moment, Place, Reply, Said, Script,
-    StopPlan, ToolKind, What,
+    Act, AdvicePlan, Advised, After, AnswerPlan, Block, CallPlan, Ceilings, Death, DiskFault,
+    DiskTrouble, End, Fault, Form, How, IdKind, InputKind, Judged, Knobs, Loss, Moment, Place,
+    Reply, Said, Script, StopPlan, ToolKind, What,
 };
 
 impl Script {
@@ -19,6 +19,7 @@ impl Script {
         let faulty = random.chance(70);
         let calls = random.many(2, 7, call_plan);
         let plans = calls.len() as u64;
+        let advice = random.many(0, 10, |random| advice(random, plans));
         let mut replies = random.many(2, 28, |random| reply(random, faulty, plans));
         persist(random, &mut replies);
         Self {
@@ -29,6 +30,7 @@ impl Script {
             answers: random.many(0, 8, answer),
             disk: random.many(0, u64::from(faulty) * 2, disk_fault),
             stops: stops(random),
+            advice,
             deaths: random.many(0, u64::from(deadly) * 3, death),
         }
     }
@@ -81,6 +83,7 @@ fn knobs(random: &mut Random) -> Knobs {
             .chance(15)
             .then(|| random.weighted(&[(1, Form::Native), (1, Form::Tool)])),
         hook: random.chance(15),
+        tool_hook: random.chance(25),
     }
 }
 
@@ -113,6 +116,24 @@ fn stop(random: &mut Random) -> StopPlan {
             (5, Judged::GoOn),
             (1, Judged::End),
             (1, Judged::Never),
+        ]),
+    }
+}
+
+fn advice(random: &mut Random, plans: u64) -> AdvicePlan {
+    let other = usize::try_from(random.below(plans)).unwrap_or(0);
+    AdvicePlan {
+        wait: random.weighted(&[(4, 0), (2, 6), (1, 900)]),
+        what: random.weighted(&[
+            (5, Advised::Nothing),
+            (4, Advised::Allow),
+            (3, Advised::Ask),
+            (3, Advised::Deny),
+            (4, Advised::Rewrite(other)),
+            (3, Advised::Tell),
+            (1, Advised::Stop),
+            (1, Advised::Fail),
+            (1, Advised::Late),
         ]),
     }
 }

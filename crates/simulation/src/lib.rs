@@ -37,6 +37,7 @@ mod runner;
 mod script;
 mod shrink;
 mod simulate;
+mod tool_hook;
 mod tools;
 mod user;
 mod words;

@@ -63,7 +63,8 @@ impl World {
             Event::Lagged { missed } => {
                 self.break_law(Law::Report, format!("{missed} events are lost"));
             }
-            Event::ToolStarted { .. }
+            Event::Hook(_)
+            | Event::ToolStarted { .. }
             | Event::ToolProgress { .. }
             | Event::ToolEnded { .. }
             | Event::Asked(_)

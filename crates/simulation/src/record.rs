@@ -6,7 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tooloop_kernel::{Delivery, Entry, Permission};
-use tooloop_model::{AssistantMessage, Content, Message, StopReason, ToolUse, ToolUseId, Usage};
+use tooloop_model::{
+    AssistantMessage, Content, JsonObject, Message, StopReason, ToolInput, ToolUse, ToolUseId,
+    Usage,
+};
 
 use crate::bills::Bill;
 use crate::law::Law;
@@ -22,6 +25,8 @@ pub(crate) struct Record {
     pub(crate) answered: BTreeSet<ToolUseId>,
     pub(crate) allowed: BTreeSet<ToolUseId>,
     pub(crate) denied: BTreeSet<ToolUseId>,
+    /// What calls run with in place of what the model wrote.
+    pub(crate) rewritten: BTreeMap<ToolUseId, JsonObject>,
     newest_stop: Option<StopReason>,
     /// Model calls, those not counted that are made again.
     pub(crate) steps: u32,
@@ -77,6 +82,12 @@ impl Record {
         self.calls.iter().find(|call| call.id == *id)
     }
 
+    /// What a call runs with.
+    pub(crate) fn input(&self, call: &ToolUse) -> ToolInput {
+        let rewritten = self.rewritten.get(&call.id).cloned();
+        rewritten.map_or_else(|| call.input.clone(), ToolInput::Valid)
+    }
+
     /// Whether all calls before this one are answered.
     pub(crate) fn is_in_order(&self, id: &ToolUseId) -> bool {
         let before = self.position(id).unwrap_or(0);
@@ -120,6 +131,9 @@ impl Record {
                 self.say_nothing();
                 self.in_turn = false;
             }
+            Entry::CallRewritten { tool_use_id, input } => {
+                self.rewritten.insert(tool_use_id.clone(), input.clone());
+            }
             Entry::Retry { .. }
             | Entry::Discarded { .. }
             | Entry::Spent { .. }
@@ -130,6 +144,7 @@ impl Record {
     fn say_nothing(&mut self) {
         self.calls.clear();
         self.started.clear();
+        self.rewritten.clear();
         self.answered.clear();
         self.allowed.clear();
         self.denied.clear();
@@ -137,6 +152,22 @@ impl Record {
 }
 
 impl World {
+    /// A call is to run with another input than the model wrote: only before it does, and only if
+    /// somebody has said so.
+    fn rewrites(&mut self, id: &ToolUseId, input: &JsonObject) {
+        self.see("call rewritten");
+        let open = self.record.call(id).is_some()
+            && !self.record.answered.contains(id)
+            && !self.record.started.contains_key(id);
+        self.require(Law::RecordFirst, open, || {
+            format!("{id} gets another input and is no open call")
+        });
+        let said = self.life.rewritten.get(id) == Some(input);
+        self.require(Law::Truth, said, || {
+            format!("nobody has given {id} the input {}", input.get())
+        });
+    }
+
     /// An entry is recorded; its line will end there.
     pub(crate) fn entry(&mut self, entry: &Entry, end: usize) {
         self.tell(|| format!("  record {}", crate::words::entry(entry)));
@@ -150,6 +181,7 @@ impl World {
                 }
             },
             Entry::CallStarted { tool_use_id } => self.starts(tool_use_id),
+            Entry::CallRewritten { tool_use_id, input } => self.rewrites(tool_use_id, input),
             Entry::CallFinished(result) => self.answers(result),
             Entry::Permission {
                 tool_use_id,
@@ -215,6 +247,7 @@ impl World {
         });
         if !self.record.in_turn {
             self.life.turns += 1;
+            self.life.hook_stops = false;
             self.record = Record {
                 in_turn: true,
                 going_on: true,

@@ -166,6 +166,7 @@ impl World {
         self.life.deserted = 0;
         self.life.ends.clear();
         self.life.interrupt_wanted = false;
+        self.life.more_interrupts = 0;
         let unread = self.life.unread.len();
         self.require(Law::Report, unread == 0, || {
             format!("{unread} entries were told to no reader of events")

@@ -21,6 +21,8 @@ pub struct Script {
     pub disk: Vec<DiskFault>,
     /// What a stop hook says.
     pub stops: Vec<StopPlan>,
+    /// What is said of calls before they are judged.
+    pub advice: Vec<AdvicePlan>,
     /// How the lives of the process end before their time, one for each life.
     pub deaths: Vec<Death>,
 }
@@ -56,6 +58,8 @@ pub struct Knobs {
     pub form: Option<Form>,
     /// Whether there is a stop hook.
     pub hook: bool,
+    /// Whether a hook is told of calls.
+    pub tool_hook: bool,
 }
 
 /// What may be used up.
@@ -119,8 +123,41 @@ impl Default for Knobs {
             fallback: false,
             form: None,
             hook: false,
+            tool_hook: false,
         }
     }
+}
+
+/// What a hook says of a call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AdvicePlan {
+    /// After how many milliseconds.
+    pub wait: u64,
+    /// What.
+    pub what: Advised,
+}
+
+/// What a hook says of a call.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Advised {
+    /// Nothing.
+    Nothing,
+    /// It may run.
+    Allow,
+    /// Somebody is to be asked.
+    Ask,
+    /// It may not run.
+    Deny,
+    /// It is to run in another way: a place in [`Script::calls`].
+    Rewrite(usize),
+    /// Something for the model.
+    Tell,
+    /// The turn is to end.
+    Stop,
+    /// It fails.
+    Fail,
+    /// It takes too long.
+    Late,
 }
 
 /// Something that the user does.
@@ -458,11 +495,13 @@ pub enum Moment {
     User,
     /// A stop hook is asked.
     Stop,
+    /// A hook is told of a call.
+    Hook,
 }
 
 impl Moment {
     /// How many kinds there are.
-    pub(crate) const KINDS: usize = 13;
+    pub(crate) const KINDS: usize = 14;
     /// All kinds.
     pub(crate) const ALL: [Self; Self::KINDS] = [
         Self::Append,
@@ -478,5 +517,6 @@ impl Moment {
         Self::Answer,
         Self::User,
         Self::Stop,
+        Self::Hook,
     ];
 }

@@ -25,6 +25,7 @@ pub fn shrink(
         search.cut(|script| &mut script.disk);
         search.cut(|script| &mut script.answers);
         search.cut(|script| &mut script.stops);
+        search.cut(|script| &mut script.advice);
         search.cut_blocks();
         search.cut(|script| &mut script.calls);
         search.simplify();
@@ -185,7 +186,7 @@ impl<F: FnMut(&Script) -> bool> Search<F> {
 
     fn simplify_knobs(&mut self) {
         let dull = Knobs::default();
-        let changes: [fn(&mut Knobs, &Knobs); 17] = [
+        let changes: [fn(&mut Knobs, &Knobs); 18] = [
             |knobs, dull| knobs.max_parallel = dull.max_parallel,
             |knobs, dull| knobs.max_turns = dull.max_turns,
             |knobs, dull| (knobs.cap, knobs.larger_cap) = (dull.cap, dull.larger_cap),
@@ -202,6 +203,7 @@ impl<F: FnMut(&Script) -> bool> Search<F> {
             |knobs, _| knobs.limits.cost = None,
             |knobs, dull| knobs.priced = dull.priced,
             |knobs, dull| (knobs.fallback, knobs.hook) = (dull.fallback, dull.hook),
+            |knobs, dull| knobs.tool_hook = dull.tool_hook,
             |knobs, dull| knobs.form = dull.form,
         ];
         for change in changes {

@@ -16,6 +16,7 @@ use crate::model::SimulatedModel;
 use crate::people::SimulatedPerson;
 use crate::random;
 use crate::script::{Moment, Script, ToolKind};
+use crate::tool_hook;
 use crate::tools::SimulatedTool;
 use crate::user::{self, Next};
 use crate::world::{Planted, Shared, World};
@@ -138,6 +139,9 @@ fn agent(shared: &Shared, script: &Script) -> anyhow::Result<Agent> {
     }
     if knobs.hook {
         builder = builder.stop_hook(Arc::new(SimulatedHook(shared.clone())));
+    }
+    if knobs.tool_hook {
+        builder = builder.hooks(tool_hook::hooks(shared));
     }
     builder = builder.limits(Limits {
         tool_calls: knobs.limits.calls,

@@ -7,7 +7,7 @@ use tooloop_policy::Access;
 use tooloop_tool::{DynTool, ToolContext, ToolError, ToolFuture, ToolOutput};
 
 use crate::law::Law;
-use crate::script::{CallPlan, How, Moment, Place, Script, ToolKind};
+use crate::script::{Advised, CallPlan, How, Moment, Place, Script, ToolKind};
 use crate::world::{Run, Shared, World};
 
 /// How long a call hangs before its own time is over, in milliseconds.
@@ -220,7 +220,22 @@ impl World {
             return None;
         }
         let free = plan.place == Place::Free || self.life.granted.contains(plan.place.host());
-        let read_only = tool == ToolKind::Look && free && !self.life.answers.contains_key(id);
+        let advised = self.life.advised.get(id).copied();
+        let spared = advised == Some(Advised::Allow) && plan.place == Place::Asked;
+        let read_only =
+            tool == ToolKind::Look && (free || spared) && !self.life.answers.contains_key(id);
+        if let Some(call) = self.record.call(id) {
+            let as_written = plan_of(&self.script, &self.record.input(call)).as_ref() == Some(plan);
+            self.require(Law::Truth, as_written, || {
+                format!("{id} runs with an input that is not on record")
+            });
+        }
+        let waits = self.script.knobs.tool_hook && !self.life.advised.contains_key(id);
+        let refused = matches!(advised, Some(Advised::Deny | Advised::Stop));
+        let unasked = advised == Some(Advised::Ask) && self.life.answers.get(id) != Some(&true);
+        self.require(Law::Permission, !(waits || refused || unasked), || {
+            format!("{id} begins, the hook says {advised:?}")
+        });
         if read_only {
             self.see("call: read-only");
             self.reads(id);
@@ -296,6 +311,7 @@ impl World {
         let allowed = tool == ToolKind::Note
             || plan.place == Place::Free
             || self.life.answers.get(id) == Some(&true)
+            || self.life.advised.get(id) == Some(&Advised::Allow)
             || self.life.granted.contains(host);
         let denied = tool != ToolKind::Note && plan.place == Place::Denied;
         self.require(Law::Permission, allowed && !denied, || {

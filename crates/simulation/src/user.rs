@@ -195,6 +195,7 @@ impl User {
     fn wants_an_end(&self) {
         let mut world = self.shared.lock();
         if world.record.in_turn || !self.turns.is_empty() {
+            world.life.more_interrupts += u32::from(world.life.interrupt_wanted);
             world.life.interrupt_wanted = true;
             world.life.interrupted = world.record.in_turn.then_some(world.life.turns);
         }

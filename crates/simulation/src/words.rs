@@ -40,6 +40,14 @@ impl fmt::Display for Script {
                 place + 1
             )?;
         }
+        for (place, advice) in self.advice.iter().enumerate() {
+            let (what, wait) = (advice.what, advice.wait);
+            writeln!(
+                formatter,
+                "call {} that a hook is told of: {what:?} after {wait} ms",
+                place + 1
+            )?;
+        }
         for fault in &self.disk {
             writeln!(
                 formatter,
@@ -69,6 +77,7 @@ impl Script {
             + blocks
             + self.answers.len()
             + self.stops.len()
+            + self.advice.len()
             + self.disk.len()
             + self.deaths.len()
     }
@@ -217,6 +226,9 @@ pub(crate) fn entry(entry: &Entry) -> String {
             Message::ToolResults(results) => format!("{} results", results.len()),
         },
         Entry::CallStarted { tool_use_id } => format!("{tool_use_id} is about to run"),
+        Entry::CallRewritten { tool_use_id, input } => {
+            format!("{tool_use_id} is to run with {}", input.get())
+        }
         Entry::CallFinished(result) => {
             let failed = if result.is_error { "error: " } else { "" };
             format!(

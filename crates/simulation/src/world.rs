@@ -9,13 +9,13 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tooloop_kernel::{Delivery, Entry, Transcript};
-use tooloop_model::{ModelErrorKind, StopReason, ToolUseId, Usage};
+use tooloop_model::{JsonObject, ModelErrorKind, StopReason, ToolUseId, Usage};
 
 use crate::bills::Bill;
 use crate::disk::Disk;
 use crate::law::{Broken, Law};
 use crate::record::Record;
-use crate::script::{Loss, Moment, Script, ToolKind};
+use crate::script::{Advised, Loss, Moment, Script, ToolKind};
 
 /// How late something may come that stands behind flushes.
 pub(crate) const LATE: Duration = Duration::from_secs(10);
@@ -88,6 +88,7 @@ pub(crate) struct Used {
     pub(crate) replies: usize,
     pub(crate) answers: usize,
     pub(crate) stops: usize,
+    pub(crate) advice: usize,
     pub(crate) disk: usize,
     pub(crate) deaths: usize,
 }
@@ -110,6 +111,8 @@ pub(crate) struct Life {
     pub(crate) closing: bool,
     /// Somebody wants the turn to end.
     pub(crate) interrupt_wanted: bool,
+    /// The same again before anything came of it: another turn may have been asked for meanwhile.
+    pub(crate) more_interrupts: u32,
     /// The turn that was under way then.
     pub(crate) interrupted: Option<u64>,
     /// The past has not been closed yet.
@@ -153,6 +156,12 @@ pub(crate) struct Life {
     pub(crate) objections: Vec<String>,
     /// A hook has ended a turn.
     pub(crate) hook_ended: bool,
+    /// The calls that a hook was told of, and what it said.
+    pub(crate) told_of: BTreeSet<ToolUseId>,
+    pub(crate) advised: BTreeMap<ToolUseId, Advised>,
+    pub(crate) rewritten: BTreeMap<ToolUseId, JsonObject>,
+    /// A hook wants the turn to end.
+    pub(crate) hook_stops: bool,
     /// Entries that a reader of events has not seen yet.
     pub(crate) unread: VecDeque<Entry>,
     /// What was said and not sent, since no turn was under way.

@@ -25,7 +25,7 @@ fn no_law_is_broken() {
 }
 
 /// What a world may meet.
-const PLACES: [&str; 57] = [
+const PLACES: [&str; 61] = [
     "answer: a form",
     "answer: broken input",
     "answer: denied",
@@ -36,6 +36,7 @@ const PLACES: [&str; 57] = [
     "answer: not begun",
     "answer: outcome",
     "answer: outcome unknown",
+    "answer: stopped by a hook before",
     "answer: the tool failed inside",
     "answer: too many calls",
     "answer: unknown tool",
@@ -43,6 +44,7 @@ const PLACES: [&str; 57] = [
     "busy",
     "call: early",
     "call: read-only",
+    "call rewritten",
     "call: with effects",
     "continue: escalate",
     "continue: fallback",
@@ -62,6 +64,7 @@ const PLACES: [&str; 57] = [
     "end: context limit",
     "end: deadline",
     "end: hook",
+    "end: hook stopped",
     "end: interrupted",
     "end: loop",
     "end: max turns",
@@ -82,6 +85,7 @@ const PLACES: [&str; 57] = [
     "resumed",
     "rewound",
     "stop hook",
+    "tool hook",
     "wake",
 ];
 
@@ -130,6 +134,7 @@ fn script(knobs: Knobs, acts: &[(After, What)], replies: Vec<Reply>) -> Script {
         answers: Vec::new(),
         disk: Vec::new(),
         stops: Vec::new(),
+        advice: Vec::new(),
         deaths: Vec::new(),
     }
 }

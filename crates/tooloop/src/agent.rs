@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
 use tooloop_kernel::{
-    Entry, Fallback, Ledger, Limits, OutputWay, RetryPolicy, Settings, Transcript,
+    Entry, Fallback, Hooked, Ledger, Limits, OutputWay, RetryPolicy, Settings, Transcript,
 };
 use tooloop_policy::{Policy, Rule};
 use tooloop_provider::{Cassette, Provider, Redactor};
@@ -17,6 +17,7 @@ use tooloop_tool::{DynTool, Registry, Scope, Tool, tool};
 
 use crate::checkpoints::{self, Place};
 use crate::driver::{self, Keep, Parts};
+use crate::hooks::{About, HookEvent, HookSet, Hooks};
 use crate::output_schema::{AnswerTool, OutputSchema};
 use crate::paths;
 use crate::replay::RecordingStore;
@@ -47,6 +48,7 @@ struct Recipe {
     chance: fn() -> u16,
     output: Option<OutputSchema>,
     stop_hook: Option<Arc<dyn StopHook>>,
+    hooks: Option<Arc<HookSet>>,
     ledger: Option<Ledger>,
 }
 
@@ -71,6 +73,7 @@ pub struct AgentBuilder {
     fallback: Option<Fallback>,
     output: Option<OutputSchema>,
     stop_hook: Option<Arc<dyn StopHook>>,
+    hooks: Option<Hooks>,
     ledger: Option<Ledger>,
 }
 
@@ -95,6 +98,8 @@ struct Past {
     /// Where the old contents of files are kept, and where those of its past are.
     files: Option<(PathBuf, Vec<PathBuf>)>,
     resumed: bool,
+    /// Where it is recorded.
+    journal: Option<PathBuf>,
 }
 
 impl AgentBuilder {
@@ -232,6 +237,12 @@ impl AgentBuilder {
         self
     }
 
+    /// The commands that are told what happens, and have a say in it.
+    pub fn hooks(mut self, hooks: Hooks) -> Self {
+        self.hooks = Some(hooks);
+        self
+    }
+
     /// How failed model calls are tried again.
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
         self.settings.retry = retry;
@@ -293,7 +304,8 @@ impl AgentBuilder {
         };
         let workspace = real(self.workspace.unwrap_or_else(|| PathBuf::from(".")))?;
         let mut policy = self.policy.with_links_followed(paths::real);
-        policy.roots.push(workspace.clone());
+        // The first one is what relative paths in lines mean.
+        policy.roots.insert(0, workspace.clone());
         let folders = self.folders.into_iter().map(real);
         let folders = folders.collect::<Result<Vec<_>, _>>()?;
         policy.roots.extend(folders.iter().cloned());
@@ -315,12 +327,17 @@ impl AgentBuilder {
         {
             registry.add(Arc::new(AnswerTool(schema.clone())))?;
         }
+        let hooks = self.hooks.filter(|hooks| !hooks.rules.is_empty());
+        let hooks = hooks.map(HookSet::new).transpose();
+        let hooks = hooks.map_err(|(rule, source)| BuildError::Hook { rule, source })?;
+        let stops = |hooks: &HookSet| hooks.has(HookEvent::Stop, &About::Nothing);
         let settings = Settings {
+            hooked: hooked(hooks.as_ref(), &registry),
             tools: registry.definitions(),
             price: model.price,
             fallback,
             output: form,
-            stop_hook: self.stop_hook.is_some(),
+            stop_hook: self.stop_hook.is_some() || hooks.as_ref().is_some_and(stops),
             ..self.settings
         };
         let catalog = self.journal.map(|root| Catalog::new(root, &workspace));
@@ -342,6 +359,7 @@ impl AgentBuilder {
             chance: self.chance.unwrap_or(driver::chance),
             output: self.output,
             stop_hook: self.stop_hook,
+            hooks: hooks.map(Arc::new),
             ledger: self.ledger,
         })))
     }
@@ -395,6 +413,7 @@ impl Agent {
         let outputs = self.outputs(id);
         let past = Past {
             files: self.files(id).map(|folder| (folder, Vec::new())),
+            journal: self.0.catalog.as_ref().map(|catalog| catalog.path(id)),
             ..Past::default()
         };
         Ok(self.start(store, past, outputs))
@@ -420,6 +439,7 @@ impl Agent {
             outputs: inherited_outputs(path, &opened.header),
             files: Some((files_beside(path), inherited_files(path, &opened.header))),
             resumed: true,
+            journal: Some(path.to_owned()),
         };
         Ok(self.start(Box::new(opened.store), past, outputs))
     }
@@ -463,6 +483,7 @@ impl Agent {
             outputs: past_outputs,
             files: files.map(|folder| (folder, past_files)),
             resumed: true,
+            journal: self.0.catalog.as_ref().map(|catalog| catalog.path(id)),
         };
         Ok(self.start(store, past, self.outputs(id)))
     }
@@ -587,8 +608,28 @@ impl Agent {
                 }),
             output: recipe.output.clone(),
             stop_hook: recipe.stop_hook.clone(),
+            hooks: recipe.hooks.clone(),
+            journal: past.journal,
             ledger: recipe.ledger.clone(),
         }
+    }
+}
+
+/// The tools of whose calls hooks are told.
+fn hooked(hooks: Option<&HookSet>, registry: &Registry) -> Hooked {
+    let Some(hooks) = hooks else {
+        return Hooked::default();
+    };
+    let told = |events: &[HookEvent]| {
+        let tool = |name: &&str| {
+            let mut events = events.iter();
+            events.any(|event| hooks.has(*event, &About::Tool(name)))
+        };
+        registry.names().filter(tool).map(str::to_owned).collect()
+    };
+    Hooked {
+        before: told(&[HookEvent::PreToolUse]),
+        after: told(&[HookEvent::PostToolUse, HookEvent::PostToolUseFailure]),
     }
 }
 

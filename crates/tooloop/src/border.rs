@@ -146,6 +146,7 @@ mod tests {
                 writable: vec!["/w".into()],
                 protected: vec!["/w/.git/hooks".into()],
                 obeyed: Vec::new(),
+                absent: Vec::new(),
                 hidden: vec!["/h/keys".into()],
                 temp: "/t".into(),
             },

@@ -4,11 +4,13 @@
 //! ends it before it ends itself.
 
 mod files;
+mod hooking;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, RwLock};
 use std::task::Poll;
 use std::time::Duration;
@@ -32,8 +34,10 @@ use tooloop_tool::{Background, Progress, Registry, ToolContext, ToolError, ToolO
 use tracing::{Instrument, Span};
 
 use crate::checkpoints::{Checkpoints, Place};
+use crate::driver::hooking::{Heard, Hooking};
 use crate::event::Broadcast;
 use crate::gate::RegistryGate;
+use crate::hooks::{HookSet, SessionHooks};
 use crate::keeping::Journal;
 use crate::model_call::ModelCall;
 use crate::output_schema::OutputSchema;
@@ -75,6 +79,9 @@ pub(crate) struct Parts {
     pub(crate) files: Option<Place>,
     pub(crate) output: Option<OutputSchema>,
     pub(crate) stop_hook: Option<Arc<dyn StopHook>>,
+    pub(crate) hooks: Option<Arc<HookSet>>,
+    /// Where the session is recorded.
+    pub(crate) journal: Option<PathBuf>,
     pub(crate) ledger: Option<Ledger>,
 }
 
@@ -113,9 +120,22 @@ pub(crate) fn start(parts: Parts) -> Session {
         Some(ledger) => kernel.with_ledger(ledger),
         None => kernel,
     };
+    let hooks = parts.hooks.map(|set| {
+        Arc::new(SessionHooks {
+            set,
+            session: id,
+            journal: parts.journal,
+            workspace: parts.workspace.clone(),
+            policy: Arc::clone(&parts.policy),
+            events: Arc::clone(&events),
+            newest: AtomicU64::new(0),
+        })
+    });
     let judge = Arc::clone(&gate);
     let driver = Driver {
         kernel,
+        hooks,
+        hooking: Hooking::default(),
         output: parts.output,
         stop_hook: parts.stop_hook,
         judging: None,
@@ -136,6 +156,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         started: None,
         questions: FuturesUnordered::new(),
         asked: HashMap::new(),
+        changed: HashSet::new(),
         timers: Vec::new(),
         turn: None,
         trace: Trace::new(id),
@@ -164,6 +185,8 @@ pub(crate) fn start(parts: Parts) -> Session {
 
 struct Driver {
     kernel: Kernel,
+    hooks: Option<Arc<SessionHooks>>,
+    hooking: Hooking,
     gate: Arc<RegistryGate>,
     provider: Arc<dyn Provider>,
     registry: Registry,
@@ -189,6 +212,9 @@ struct Driver {
     questions: FuturesUnordered<BoxFuture<'static, (u64, Reply)>>,
     /// The questions that still want an answer.
     asked: HashMap<u64, ToolUse>,
+    /// The calls that run with another input than the model wrote, since whoever was asked wants it
+    /// so: the model is told.
+    changed: HashSet<ToolUseId>,
     timers: Vec<(u64, Pin<Box<Sleep>>)>,
     output: Option<OutputSchema>,
     stop_hook: Option<Arc<dyn StopHook>>,
@@ -222,6 +248,8 @@ struct Ran {
     run: u64,
     duration: Duration,
     result: ToolOutput,
+    /// A hook wants the turn to end.
+    stop: Option<String>,
 }
 
 /// What the driver waits for.
@@ -230,6 +258,7 @@ enum Came {
     Model(Result<tooloop_model::StreamEvent, tooloop_model::ModelError>),
     Tool(Result<(tokio::task::Id, Ran), JoinError>),
     Reply(u64, Reply),
+    Heard(Heard),
     Timer(u64),
     /// Whether the model is done; `None` if nobody said so in time.
     Judged(u64, Option<StopJudgement>),
@@ -253,6 +282,7 @@ impl Driver {
         } else {
             Ok(())
         };
+        self.session_starts(resumed);
         while result.is_ok() {
             match self.wait(&mut inbox, &end).await {
                 Came::End | Came::Command(None) => break,
@@ -322,6 +352,9 @@ impl Driver {
             Some((ask, reply)) = self.questions.next(), if !self.questions.is_empty() => {
                 Came::Reply(ask, reply)
             }
+            Some(heard) = self.hooking.under_way.next(), if !self.hooking.under_way.is_empty() => {
+                Came::Heard(heard)
+            }
             Some(ran) = self.tools.join_next_with_id(), if !self.tools.is_empty() => Came::Tool(ran),
             event = model => Came::Model(event),
             timer = timer => Came::Timer(timer),
@@ -346,10 +379,20 @@ impl Driver {
                 None => return Ok(()),
             },
             Came::Tool(ran) => match self.tool_ran(ran) {
-                Some(input) => input,
+                Some((stop, input)) => {
+                    // Before its answer, so that nothing begins on that.
+                    if let Some(reason) = stop {
+                        self.step(Input::HookStop { reason }).await?;
+                    }
+                    input
+                }
                 None => return Ok(()),
             },
             Came::Reply(ask, reply) => match self.replied(ask, reply) {
+                Some(input) => input,
+                None => return Ok(()),
+            },
+            Came::Heard(heard) => match self.heard(heard) {
                 Some(input) => input,
                 None => return Ok(()),
             },
@@ -364,6 +407,7 @@ impl Driver {
                     self.events.send(&Event::Warning(words.into()));
                     StopJudgement::Done
                 });
+                self.hooking.objected = matches!(judgement, StopJudgement::GoOn { .. });
                 Input::StopJudged { stop, judgement }
             }
             Came::Flushed(result) => {
@@ -378,10 +422,17 @@ impl Driver {
                     delivery: Delivery::Notice,
                 }
             }
-            Came::Deserted => Input::Interrupt,
+            Came::Deserted => {
+                self.give_up_prompts();
+                Input::Interrupt
+            }
             Came::Command(None) | Came::End => return Ok(()),
         };
-        self.step(input).await
+        self.step(input).await?;
+        while let Some(input) = self.after_a_step() {
+            self.step(input).await?;
+        }
+        Ok(())
     }
 
     async fn step(&mut self, input: Input) -> Result<(), StoreError> {
@@ -390,7 +441,7 @@ impl Driver {
         if let Some(reply) = self.rewinding.take() {
             drop(reply.send(Ok(())));
         }
-        if self.kernel.is_idle() {
+        if self.kernel.is_idle() && !self.is_held() {
             // Nothing waited to be told: the turn did not begin.
             self.turn = None;
             self.trace.nothing_began();
@@ -415,10 +466,7 @@ impl Driver {
                     return None;
                 }
                 self.begin_turn(reply, &span);
-                Some(Input::User {
-                    content,
-                    delivery: Delivery::Steer,
-                })
+                self.say(content, Delivery::Steer, true)
             }
             Command::Wake { reply, span } => {
                 if self.turn.is_some() {
@@ -434,8 +482,11 @@ impl Driver {
                 self.events.send(&Event::Warning(words.into()));
                 None
             }
-            Command::Say { content, delivery } => Some(Input::User { content, delivery }),
-            Command::Interrupt => Some(Input::Interrupt),
+            Command::Say { content, delivery } => self.say(content, delivery, false),
+            Command::Interrupt => {
+                self.give_up_prompts();
+                Some(Input::Interrupt)
+            }
             Command::Model {
                 name: model,
                 max_output_tokens,
@@ -513,14 +564,17 @@ impl Driver {
         }
     }
 
-    fn tool_ran(&mut self, ran: Result<(tokio::task::Id, Ran), JoinError>) -> Option<Input> {
-        let (run, duration, output) = match ran {
-            Ok((_, ran)) => (ran.run, ran.duration, ran.result),
+    fn tool_ran(
+        &mut self,
+        ran: Result<(tokio::task::Id, Ran), JoinError>,
+    ) -> Option<(Option<String>, Input)> {
+        let (run, duration, mut output, stop) = match ran {
+            Ok((_, ran)) => (ran.run, ran.duration, ran.result, ran.stop),
             Err(error) => {
                 let failed = error.id();
                 let (&run, _) = self.runs.iter().find(|(_, run)| run.task == failed)?;
                 let words = "the tool failed inside: this is a fault of the tool, not of the call";
-                (run, Duration::ZERO, ToolOutput::failure(words))
+                (run, Duration::ZERO, ToolOutput::failure(words), None)
             }
         };
         // Not there any more: it was cancelled, and nobody wants its answer.
@@ -532,6 +586,14 @@ impl Driver {
             ..
         } = self.runs.remove(&run)?;
         Trace::tool_ended(&span, &output);
+        if self.changed.remove(&tool_use.id) {
+            let words = format!(
+                "Note: this is not the result of what you wrote. Whoever was asked about the call \
+                 has changed its input, and it ran with {}",
+                tool_use.input.json()
+            );
+            output.content.push(Content::Text(words));
+        }
         if is_read_only {
             let turn = self.kernel.transcript().turns().len();
             self.told.push((turn, cancellation.clone()));
@@ -545,12 +607,13 @@ impl Driver {
             details: output.details,
             refusals: output.refusals,
         });
-        Some(Input::ToolFinished {
+        let input = Input::ToolFinished {
             run,
             content: output.content,
             is_error: output.is_error,
             fingerprint: output.fingerprint,
-        })
+        };
+        Some((stop, input))
     }
 
     fn replied(&mut self, ask: u64, reply: Reply) -> Option<Input> {
@@ -559,15 +622,21 @@ impl Driver {
             self.gate.refused(&tool_use);
         }
         let answer = match reply {
-            Reply::Allow => Answer::Allow { rule: None },
+            Reply::Allow => Answer::Allow {
+                rule: None,
+                input: None,
+            },
             Reply::AllowForSession => {
                 let rules = self.gate.rules(&tool_use);
                 let rule = self.gate.allow(rules);
-                Answer::Allow { rule }
+                Answer::Allow { rule, input: None }
             }
-            Reply::AllowWith(Allowance { input: _, rules }) => {
+            Reply::AllowWith(Allowance { input, rules }) => {
+                if input.is_some() {
+                    self.changed.insert(tool_use.id);
+                }
                 let rule = self.gate.allow(rules);
-                Answer::Allow { rule }
+                Answer::Allow { rule, input }
             }
             Reply::Deny { reason } => Answer::Deny {
                 reason,
@@ -664,15 +733,23 @@ impl Driver {
                     run.cancellation.cancel();
                 }
             }
+            Effect::Consult { consult, tool_use } => self.consult(consult, tool_use),
+            Effect::CancelConsult { consult } => self.cancel_consult(consult),
             Effect::Ask {
                 ask,
                 tool_use,
                 reason,
+                cause,
             } => {
+                // Where the policy itself asks nothing, a rule would spare no question.
+                let rules = match self.gate.cause(&tool_use) {
+                    Some(_) => self.gate.rules(&tool_use),
+                    None => Vec::new(),
+                };
                 let question = Question {
                     ask,
-                    cause: self.gate.cause(&tool_use),
-                    rules: self.gate.rules(&tool_use),
+                    cause: Some(cause),
+                    rules,
                     tool_use: tool_use.clone(),
                     reason,
                 };
@@ -686,7 +763,7 @@ impl Driver {
                 self.trace.asked(&tool_use);
                 self.asked.insert(ask, tool_use);
                 self.events.send(&Event::Asked(question.clone()));
-                let reply = self.approval.ask(question);
+                let reply = self.ask(question, cause);
                 self.questions
                     .push(reply.map(move |reply| (ask, reply)).boxed());
             }
@@ -712,11 +789,8 @@ impl Driver {
             text,
             stop_hook_active: active,
         };
-        let judgement = match &self.stop_hook {
-            Some(hook) => hook.judge(stopping),
-            None => std::future::ready(StopJudgement::Done).boxed(),
-        };
-        let judgement = tokio::time::timeout(STOP_HOOK_LIMIT, judgement);
+        let judgement = self.judge_stop(stopping);
+        let judgement = tokio::time::timeout(self.stop_limit(), judgement);
         self.judging = Some((stop, judgement.map(Result::ok).boxed()));
     }
 
@@ -754,9 +828,12 @@ impl Driver {
             self.checkpoint(&tool_use)
         };
         let results = Arc::clone(&self.results);
+        let hooks = self.hooks.clone();
+        let called = tool_use.clone();
         let tool = self.registry.get(&tool_use.name).cloned();
         let input = tool_use.input.clone();
         let span = self.trace.tool_begins(&tool_use);
+        let within = span.clone();
         let work = async move {
             let kept = match &checkpoint {
                 Some(checkpoint) => checkpoint.before(&context.cancellation).await,
@@ -774,14 +851,20 @@ impl Driver {
                 }
             };
             let duration = begun.elapsed();
+            let id = context.tool_use_id;
+            let result = results.fitted(id, result).await;
+            let hooks = hooks.as_deref();
+            let (result, stop) =
+                hooking::after(hooks, called, result, &context.cancellation, within).await;
+            // What a hook changes belongs to the call.
             if let Some(checkpoint) = checkpoint {
                 checkpoint.after();
             }
-            let id = context.tool_use_id;
             Ran {
                 run,
                 duration,
-                result: results.fitted(id, result).await,
+                result,
+                stop,
             }
         };
         let task = self.tools.spawn(work.instrument(span.clone()));
@@ -803,7 +886,15 @@ impl Driver {
     }
 
     fn end_turn(&mut self, end: TurnEnd, unsent: Vec<Vec<Content>>) {
+        self.changed.clear();
         self.throw_away_early();
+        let mut unsent = unsent;
+        unsent.extend(self.unsaid());
+        if std::mem::take(&mut self.hooking.objected) && end == TurnEnd::Completed {
+            let words =
+                "the stop hook has objected eight times in this turn: it is not heard again";
+            self.events.send(&Event::Warning(words.into()));
+        }
         let Some(turn) = self.turn.take() else { return };
         let priced = self.kernel.settings().price.is_some();
         let (reply, mut report) = turn.end(end, self.kernel.transcript(), priced);
@@ -818,10 +909,12 @@ impl Driver {
     // ---- the end
 
     async fn close(&mut self) -> Result<(), StoreError> {
+        self.give_up_prompts();
         let effects = self.kernel.step(Input::Interrupt);
         let mut result = self.perform(effects).await;
         self.model = None;
         self.questions.clear();
+        self.hooking.under_way.clear();
         self.judging = None;
         self.timers.clear();
         for run in std::mem::take(&mut self.runs).into_values() {
@@ -831,6 +924,7 @@ impl Driver {
         if tokio::time::timeout(CLOSE_GRACE, ended).await.is_err() {
             self.tools.shutdown().await;
         }
+        self.session_ends().await;
         if let Some(checkpoints) = &self.checkpoints {
             checkpoints.close().await;
         }

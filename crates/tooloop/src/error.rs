@@ -12,6 +12,14 @@ pub enum BuildError {
     /// A tool cannot be taken in.
     #[error(transparent)]
     Tool(#[from] RegistryError),
+    /// The matcher of a hook is no pattern.
+    #[error("hook {rule}: {source}")]
+    Hook {
+        /// Where the hook is written.
+        rule: String,
+        /// What is wrong.
+        source: crate::hooks::MatcherError,
+    },
     /// The workspace is not there.
     #[error("the workspace {path} cannot be used: {source}")]
     Workspace {

@@ -9,6 +9,7 @@ use tooloop_kernel::Entry;
 use tooloop_model::{StreamEvent, ToolUse, ToolUseId};
 use tooloop_tool::SandboxRefusal;
 
+use crate::hooks::HookNote;
 use crate::{Question, TurnReport};
 
 /// One thing that happened. Few kinds, each with a whole life: what lasts is [`Event::Recorded`].
@@ -54,6 +55,8 @@ pub enum Event {
     },
     /// Somebody is asked about a call.
     Asked(Question),
+    /// A hook begins, or has ended. What is wrong with one is an [`Event::Warning`] as well.
+    Hook(Arc<HookNote>),
     /// Background work has something to say. The model is told before its next step; if no turn is
     /// under way, with the next prompt, or at once by [`crate::Session::wake`].
     Noticed(String),

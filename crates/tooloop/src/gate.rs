@@ -95,6 +95,18 @@ impl RegistryGate {
         }
     }
 
+    /// Whether a rule wants a call asked about.
+    pub(crate) fn asked_by_a_rule(&self, tool_use: &ToolUse) -> bool {
+        let verdict = self.judge(tool_use).verdict;
+        matches!(
+            verdict,
+            Verdict::Ask {
+                cause: AskCause::Rule,
+                ..
+            }
+        )
+    }
+
     fn unknown(&self, name: &str) -> String {
         let names: Vec<_> = self.registry.names().collect();
         let meant = names.iter().find(|known| known.eq_ignore_ascii_case(name));

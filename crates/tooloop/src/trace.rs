@@ -21,6 +21,7 @@ use tooloop_tool::ToolOutput;
 use tracing::{Level, Span, debug, enabled, field::Empty, info, info_span, trace};
 
 use crate::TurnReport;
+use crate::hooks::{HookEnd, HookOutcome, HookRule};
 
 /// The target of events that hold what was said.
 const CONTENT: &str = "tooloop::content";
@@ -272,6 +273,45 @@ impl Trace {
         );
     }
 
+    /// The span that hooks belong into: of the step, or of the turn if there is none.
+    pub(crate) fn around_hooks(&self) -> Span {
+        if self.step.is_none() {
+            self.turn.clone()
+        } else {
+            self.step.clone()
+        }
+    }
+
+    /// A hook is about to run. The span is the one for it to run in.
+    pub(crate) fn hook_begins(within: &Span, rule: &HookRule) -> Span {
+        info_span!(
+            parent: within,
+            "hook",
+            otel.name = %format_args!("hook {}", rule.event),
+            otel.kind = "INTERNAL",
+            otel.status_code = Empty,
+            tooloop.hook.event = rule.event.name(),
+            tooloop.hook.source = rule.source,
+            tooloop.hook.status = Empty,
+            error.r#type = Empty,
+        )
+    }
+
+    /// What a hook came to.
+    pub(crate) fn hook_ended(span: &Span, outcome: &HookOutcome) {
+        match &outcome.end {
+            HookEnd::Exited(status) => {
+                span.record("tooloop.hook.status", *status);
+                // Two is a word of the contract, not a failure.
+                if !matches!(status, 0 | 2) {
+                    failed(span, "hook_failed");
+                }
+            }
+            HookEnd::TimedOut => failed(span, "timeout"),
+            HookEnd::Failed { .. } => failed(span, "hook_failed"),
+        }
+    }
+
     /// These are about to be recorded.
     pub(crate) fn entries(&mut self, entries: &[Entry]) {
         if self.turn.is_disabled() {
@@ -327,6 +367,10 @@ impl Trace {
             Entry::CallStarted { tool_use_id } => {
                 let id = &tool_use_id.0;
                 debug!(parent: &self.step, gen_ai.tool.call.id = id, "a call with effects starts");
+            }
+            Entry::CallRewritten { tool_use_id, .. } => {
+                let id = &tool_use_id.0;
+                info!(parent: &self.step, gen_ai.tool.call.id = id, "a call has another input now");
             }
             Entry::CallFinished(result) => {
                 let (id, is_error) = (&result.tool_use_id.0, result.is_error);

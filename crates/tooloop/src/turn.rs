@@ -115,6 +115,12 @@ impl TurnUnderWay {
                     }
                 }
             }
+            // What was not allowed is what was asked about.
+            Entry::CallRewritten { tool_use_id, input } => {
+                if let Some((_, known)) = self.calls.get_mut(tool_use_id) {
+                    input.get().clone_into(known);
+                }
+            }
             Entry::CallFinished(result) => {
                 // What was said before a tool use is not the answer.
                 self.text.clear();

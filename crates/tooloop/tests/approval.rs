@@ -1,7 +1,5 @@
 //! Who is asked about calls: answers with more than yes or no, and tools that are asked.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail anywhere")]
-
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;

@@ -16,6 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tooloop::exec::{Environment, EnvironmentRules};
+use tooloop::hooks::{HookEvent, HookOutcome, HookRule, HookRunner, Hooks};
 use tooloop::journal::{Flush, SessionId, Store, StoreError};
 use tooloop::provider::{
     Cassette, CassetteProvider, KEY_VARIABLES, ModelStream, Provider, RecordingProvider, Redactor,
@@ -809,4 +810,71 @@ async fn a_call_that_was_done_before_its_message() {
     });
     assert_eq!(answered.as_deref(), Some("t1"));
     replays(entries, "Completed").await;
+}
+
+/// Says of each call what stands in its input.
+#[derive(Debug)]
+struct ByInput;
+
+impl HookRunner for ByInput {
+    fn run(&self, rule: &HookRule, input: Value) -> BoxFuture<'static, HookOutcome> {
+        let said = input["tool_input"]["say"].as_str().unwrap_or_default();
+        let fields = match (rule.event, said) {
+            (HookEvent::PreToolUse, "rewrite") => json!({ "updatedInput": say("other") }),
+            (HookEvent::PreToolUse, "deny") => json!({
+                "permissionDecision": "deny", "permissionDecisionReason": "no",
+                "additionalContext": "and why",
+            }),
+            (HookEvent::PreToolUse, "ask") => json!({
+                "permissionDecision": "ask", "updatedInput": say("asked"),
+                "additionalContext": "beside",
+            }),
+            (HookEvent::PreToolUse, "allow") => json!({ "permissionDecision": "allow" }),
+            (HookEvent::PostToolUse, "stop") => {
+                let printed = json!({ "continue": false, "stopReason": "enough" }).to_string();
+                return std::future::ready(HookOutcome::exited(0, printed, "")).boxed();
+            }
+            (HookEvent::PostToolUse, _) => json!({ "additionalContext": "seen" }),
+            _ => json!({}),
+        };
+        let printed = json!({ "hookSpecificOutput": fields }).to_string();
+        std::future::ready(HookOutcome::exited(0, printed, "")).boxed()
+    }
+}
+
+#[tokio::test]
+async fn what_hooks_said() {
+    let input = |words: &str| say(words).to_string();
+    let (rewrite, deny, ask) = (input("rewrite"), input("deny"), input("ask"));
+    let (allow, stop, last) = (input("allow"), input("stop"), input("last"));
+    let script = ScriptedProvider::new()
+        .events(calls(
+            &[
+                ("t1", "look", &rewrite),
+                ("t2", "act", &rewrite),
+                ("t3", "act", &deny),
+                ("t4", "look", &ask),
+                ("t5", "act", &allow),
+            ],
+            StopReason::ToolUse,
+        ))
+        .events(calls(
+            &[
+                ("t6", "act", &stop),
+                ("t7", "look", &last),
+                ("t8", "act", &last),
+            ],
+            StopReason::ToolUse,
+        ));
+    let rule = |event| HookRule::new(event, "any");
+    let hooked = builder(script).hooks(Hooks {
+        rules: vec![rule(HookEvent::PreToolUse), rule(HookEvent::PostToolUse)],
+        runner: Arc::new(ByInput),
+    });
+    let entries = session(hooked, &["go"]).await;
+    let rewritten = entries
+        .iter()
+        .filter(|entry| matches!(entry, Entry::CallRewritten { .. }));
+    assert_eq!(rewritten.count(), 3);
+    replays(entries, "HookStopped").await;
 }

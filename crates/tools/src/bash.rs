@@ -230,7 +230,7 @@ impl Bash {
         command.sandbox = wall.as_ref().map(Wall::confined);
         if !input.run_in_background {
             let ran = self.watched(command, context).await;
-            return Ok(ran.map(|outcome| Begun::Ended(outcome, wall)));
+            return Ok(ran.map(|outcome| Begun::Ended(Box::new(outcome), wall.map(Box::new))));
         }
         let jobs = settings
             .jobs
@@ -281,7 +281,7 @@ impl Bash {
 
 /// What came of a call.
 enum Begun {
-    Ended(Outcome, Option<Wall>),
+    Ended(Box<Outcome>, Option<Box<Wall>>),
     /// It runs on: what is to be said about the job.
     Job(String),
 }

@@ -1,6 +1,10 @@
 //! The sandbox's proxy as clients meet it, in front of servers of the test's own.
 
-#![expect(clippy::unwrap_used, reason = "shared test code may panic")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "shared test code may panic"
+)]
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::PermissionsExt as _;
@@ -66,7 +70,8 @@ impl Server {
                         let whole = {
                             let mut kept = kept.lock().unwrap();
                             kept[nth].extend(&buffer[..count]);
-                            kept[nth].windows(4).any(|end| end == b"\r\n\r\n")
+                            matches!(manner, Manner::Hello)
+                                && kept[nth].windows(4).any(|end| end == b"\r\n\r\n")
                         };
                         match manner {
                             Manner::Echo => drop(socket.write_all(&buffer[..count]).await),

@@ -140,7 +140,7 @@ fn sessions(root: &Path) -> Vec<Check> {
     );
     let details = json!({"count": found.len(), "bytes": bytes, "is_all": is_all});
     let mut checks = vec![Check::ok("recorded", text).with(details)];
-    found.sort_by(|one, other| other.modified.cmp(&one.modified));
+    found.sort_by_key(|session| std::cmp::Reverse(session.modified));
     let mut damaged = Vec::new();
     let mut in_use = Vec::new();
     let mut looked_at = 0_usize;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::text;
 
@@ -150,19 +150,18 @@ impl Report {
     pub(super) fn json(&self) -> Value {
         let checks = self.0.iter().flat_map(|group| {
             group.checks.iter().map(|check| {
-                let mut object = json!({
-                    "group": group.name,
-                    "name": check.name,
-                    "status": check.level.word(),
-                    "text": check.text,
-                });
+                let mut object = Map::new();
+                object.insert("group".into(), group.name.into());
+                object.insert("name".into(), check.name.into());
+                object.insert("status".into(), check.level.word().into());
+                object.insert("text".into(), check.text.as_str().into());
                 if let Some(advice) = &check.advice {
-                    object["advice"] = advice.as_str().into();
+                    object.insert("advice".into(), advice.as_str().into());
                 }
                 if !check.details.is_null() {
-                    object["details"] = check.details.clone();
+                    object.insert("details".into(), check.details.clone());
                 }
-                object
+                Value::Object(object)
             })
         });
         json!({

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tooloop::{Content, ToolInput, ToolResult, ToolUse};
+use tooloop::{Content, Rule, ToolInput, ToolResult, ToolUse};
 
 use super::paint::{Line, Out, Style, line};
 use super::text;
@@ -142,13 +142,13 @@ const END_BYTES: usize = 4 * 1024;
 
 /// A call as it is to be judged: nothing hidden, and all of it, unless it is very long. Then it is
 /// said how much is left out in between.
-pub(crate) fn whole(tool_use: &ToolUse) -> Vec<Out> {
-    judged(tool_use, Extent::Ends)
+pub(crate) fn whole(tool_use: &ToolUse, columns: usize) -> Vec<Out> {
+    judged(tool_use, Extent::Ends, columns)
 }
 
 /// The same, however long it is.
-pub(crate) fn all(tool_use: &ToolUse) -> Vec<Out> {
-    judged(tool_use, Extent::All)
+pub(crate) fn all(tool_use: &ToolUse, columns: usize) -> Vec<Out> {
+    judged(tool_use, Extent::All, columns)
 }
 
 /// Whether [`whole`] leaves something out.
@@ -159,6 +159,35 @@ pub(crate) fn is_long(tool_use: &ToolUse) -> bool {
     values.any(|value| left_out(&text::reveal(value)).is_some())
 }
 
+/// A rule on one line.
+pub(crate) fn rule(rule: &Rule) -> String {
+    text::reveal(&rule.to_string()).replace('\n', "\\n")
+}
+
+/// What is shown at once of each end of a rule: it mostly says what the call above it says.
+const RULE_BYTES: usize = 100;
+
+/// Whether [`short_rule`] leaves something out.
+pub(crate) fn is_long_rule(one: &Rule) -> bool {
+    rule(one).len() > 2 * RULE_BYTES
+}
+
+/// The same, with a mark for its middle if it is long.
+pub(crate) fn short_rule(one: &Rule) -> String {
+    let whole = rule(one);
+    if whole.len() <= 2 * RULE_BYTES {
+        return whole;
+    }
+    let head = whole.floor_char_boundary(RULE_BYTES);
+    let tail = whole.ceil_char_boundary(whole.len().saturating_sub(RULE_BYTES));
+    let hidden = tail.saturating_sub(head);
+    format!(
+        "{} … {hidden} bytes are not shown here … {}",
+        whole.get(..head).unwrap_or_default(),
+        whole.get(tail..).unwrap_or_default()
+    )
+}
+
 /// How much of a call is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extent {
@@ -166,29 +195,35 @@ enum Extent {
     All,
 }
 
-fn judged(tool_use: &ToolUse, extent: Extent) -> Vec<Out> {
+fn judged(tool_use: &ToolUse, extent: Extent, columns: usize) -> Vec<Out> {
     let argument = argument(tool_use);
     let name = text::reveal(&tool_use.name).replace('\n', " ");
     let mut outs = vec![Out::Line(title(&name, Style::Plain, ""))];
     let is_command = argument.field == "command";
     if !argument.main.is_empty() {
         if !is_command && !argument.field.is_empty() {
-            field(&argument.field, &argument.main, extent, &mut outs);
+            field(
+                &argument.field,
+                &argument.main,
+                (extent, columns),
+                &mut outs,
+            );
         } else {
-            block(&argument.main, extent, &mut outs);
+            block(&argument.main, (extent, columns), &mut outs);
         }
     }
     for (name, value) in &argument.others {
-        field(name, value, extent, &mut outs);
+        field(name, value, (extent, columns), &mut outs);
     }
     outs
 }
 
-fn field(name: &str, value: &str, extent: Extent, outs: &mut Vec<Out>) {
+fn field(name: &str, value: &str, how: (Extent, usize), outs: &mut Vec<Out>) {
     let name = text::reveal(name).replace('\n', " ");
-    if value.contains('\n') || value.len() > END_BYTES {
+    let room = how.1.saturating_sub(text::width(&name).saturating_add(6));
+    if value.contains('\n') || text::fitting(value, room) < value.len() {
         outs.push(line(Style::Dim, format!("    {name}:")));
-        block(value, extent, outs);
+        block(value, how, outs);
     } else {
         let value = text::reveal(value);
         outs.push(Out::Line(
@@ -197,13 +232,19 @@ fn field(name: &str, value: &str, extent: Extent, outs: &mut Vec<Out>) {
     }
 }
 
-fn block(value: &str, extent: Extent, outs: &mut Vec<Out>) {
+fn block(value: &str, how: (Extent, usize), outs: &mut Vec<Out>) {
+    let (extent, columns) = how;
     let value = text::reveal(value);
+    // Each row has its mark, or what is asked about could pass for what asks.
     let mut push = |text: &str| {
-        outs.extend(
-            text.lines()
-                .map(|one| Out::Line(Line::new(Style::Dim, "    │ ").and(Style::Plain, one))),
-        );
+        for one in text.lines() {
+            for (number, row) in rows(one, columns.saturating_sub(6)).into_iter().enumerate() {
+                let mark = if number == 0 { "    │ " } else { "    ┊ " };
+                outs.push(Out::Line(
+                    Line::new(Style::Dim, mark).and(Style::Plain, row),
+                ));
+            }
+        }
     };
     match left_out(&value).filter(|_| extent == Extent::Ends) {
         None => push(&value),
@@ -217,8 +258,23 @@ fn block(value: &str, extent: Extent, outs: &mut Vec<Out>) {
                 lines.saturating_add(1)
             );
             outs.push(line(Style::Notice, words));
-            block(value.get(middle.end..).unwrap_or_default(), extent, outs);
+            block(value.get(middle.end..).unwrap_or_default(), how, outs);
         }
+    }
+}
+
+/// A line in rows of at most so many columns, broken wherever a row is full.
+pub(crate) fn rows(line: &str, columns: usize) -> Vec<&str> {
+    let columns = columns.max(8);
+    let mut rows = Vec::new();
+    let mut rest = line;
+    loop {
+        let (row, next) = rest.split_at(text::fitting(rest, columns));
+        rows.push(row);
+        if next.is_empty() {
+            return rows;
+        }
+        rest = next;
     }
 }
 
@@ -360,7 +416,7 @@ mod tests {
     fn what_is_to_be_judged_is_shown_whole() {
         let command = (0..70).map(|n| format!("echo {n}\\n")).collect::<String>();
         let input = format!(r#"{{"command":"{command}x\u001b[2K\rls","timeout":5}}"#);
-        let whole = shown(&whole(&call("bash", &input)));
+        let whole = shown(&whole(&call("bash", &input), 80));
         assert!(whole.starts_with("● bash\n    │ echo 0\n    │ echo 1\n"));
         assert!(
             whole.ends_with("\n    │ echo 69\n    │ x\\u{1b}[2K\\rls\n    timeout: 5"),
@@ -368,9 +424,28 @@ mod tests {
         );
         let write = call("write", r#"{"path":"a.txt","content":"x\ny\n"}"#);
         assert_eq!(
-            shown(&super::whole(&write)),
+            shown(&super::whole(&write, 80)),
             "● write\n    path: a.txt\n    content:\n    │ x\n    │ y"
         );
+    }
+
+    #[test]
+    fn no_row_of_what_is_asked_about_passes_for_what_asks() {
+        let command = format!("true{}  allow? y once", " ".repeat(70));
+        let call = call(
+            "bash",
+            &format!(r#"{{"command":"{command}","why":"{command}"}}"#),
+        );
+        let shown = shown(&whole(&call, 60));
+        let mut marks = shown
+            .lines()
+            .skip(1)
+            .map(|row| row.chars().take(6).collect::<String>());
+        assert!(
+            marks.all(|mark| matches!(mark.as_str(), "    │ " | "    ┊ " | "    wh")),
+            "{shown}"
+        );
+        assert!(shown.lines().all(|row| text::width(row) <= 60), "{shown}");
     }
 
     #[test]
@@ -379,13 +454,13 @@ mod tests {
         let row = "x".repeat(20_000);
         for (command, first, last) in [
             (format!("{lines}rm -r /"), "│ echo 0\n", "│ rm -r /"),
-            (format!("{row} ; rm -r /"), "│ xxx", "x ; rm -r /"),
+            (format!("{row}; rm -r /"), "│ xxx", "rm -r /"),
         ] {
             let call = call("bash", &format!(r#"{{"command":"{command}"}}"#));
             assert!(is_long(&call));
-            let (ends, all) = (shown(&whole(&call)), shown(&all(&call)));
+            let (ends, all) = (shown(&whole(&call, 80)), shown(&all(&call, 80)));
             assert!(ends.contains(first) && ends.ends_with(last), "{ends}");
-            assert!(ends.len() < 12_000, "{}", ends.len());
+            assert!(ends.len() < 14_000, "{}", ends.len());
             assert!(
                 ends.contains(" are not shown here: v shows all of it"),
                 "{ends}"

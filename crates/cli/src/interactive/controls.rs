@@ -4,15 +4,15 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use tooloop::{Content, Entry, Event, Message, Question, Reply, Rule, ToolUseId};
+use tooloop::{Content, Entry, Event, Message, Question, Reply, Rule, ToolResult};
 
 use super::calls;
 use super::commands::{self, Typed};
 use super::keys::Action;
-use super::text::{self, character_width};
+use super::text::character_width;
 
 /// What is to be done.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Do {
     /// Say it to the running turn.
     Steer(String),
@@ -30,8 +30,8 @@ pub(crate) enum Do {
     },
     /// Save rules for the project, and answer the question with them.
     Keep { ask: u64, rules: Vec<Rule> },
-    /// Show all of the call that is asked about.
-    ShowAll(ToolUseId),
+    /// Show all of what is asked about.
+    ShowAll(Box<Question>),
     /// Tell the person.
     Tell(String),
     /// The screen has another size.
@@ -121,7 +121,8 @@ impl Controls {
     pub(crate) fn ask(&mut self, question: Question, now: Instant) {
         if !self.knows(question.ask) {
             self.asking.push_back(Asking {
-                more: calls::is_long(&question.tool_use),
+                more: calls::is_long(&question.tool_use)
+                    || question.rules.iter().any(calls::is_long_rule),
                 question,
                 since: now,
                 reason: None,
@@ -143,6 +144,7 @@ impl Controls {
             Event::TurnEnded(_) => self.asking.clear(),
             Event::Delta { .. }
             | Event::Voided { .. }
+            | Event::Hook(_)
             | Event::ToolStarted { .. }
             | Event::ToolProgress { .. }
             | Event::ToolEnded { .. }
@@ -160,15 +162,19 @@ impl Controls {
                 Message::User(content) => self.heard(content),
                 Message::Assistant(_) | Message::ToolResults(_) => None,
             },
-            // Answered without us: it was interrupted, or a rule has come in between.
-            Entry::CallFinished(result) => {
-                let id = &result.tool_use_id;
+            // Answered without us: it was interrupted, or a hook was quicker.
+            Entry::CallFinished(ToolResult {
+                tool_use_id: id, ..
+            })
+            | Entry::Permission {
+                tool_use_id: id, ..
+            } => {
                 self.asking
                     .retain(|asking| asking.question.tool_use.id != *id);
                 None
             }
             Entry::CallStarted { .. }
-            | Entry::Permission { .. }
+            | Entry::CallRewritten { .. }
             | Entry::Retry { .. }
             | Entry::Discarded { .. }
             | Entry::Continue(_)
@@ -280,7 +286,7 @@ impl Controls {
                 let Question { ask, rules, .. } = self.asking.pop_front()?.question;
                 return Some(Do::Keep { ask, rules });
             }
-            'v' if asking.more => return Some(Do::ShowAll(asking.question.tool_use.id.clone())),
+            'v' if asking.more => return Some(Do::ShowAll(Box::new(asking.question.clone()))),
             'n' => denied(""),
             'd' => {
                 asking.reason = Some(String::new());
@@ -322,9 +328,9 @@ impl Asking {
 
 /// The rules, as the end of a sentence.
 pub(crate) fn in_words(rules: &[Rule]) -> String {
-    let words: Vec<_> = rules.iter().map(ToString::to_string).collect();
+    let words: Vec<_> = rules.iter().map(calls::short_rule).collect();
     let many = if words.len() == 1 { "rule" } else { "rules" };
-    format!("the {many} {}", text::reveal(&words.join(", ")))
+    format!("the {many} {}", words.join(", "))
 }
 
 fn denied(reason: &str) -> (Reply, String) {

@@ -272,7 +272,7 @@ impl Shown {
                 questions.answer(ask, Reply::AllowForSession);
                 self.pending.extend(self.view.remark(style, &words));
             }
-            Do::ShowAll(id) => self.pending.extend(self.view.all_of(&id)),
+            Do::ShowAll(question) => self.pending.extend(self.view.all_of(&question)),
             Do::Tell(words) => {
                 let lines = self.view.remark(Style::Notice, &words);
                 self.pending.extend(lines);

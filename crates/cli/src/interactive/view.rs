@@ -221,6 +221,8 @@ impl View {
             }
             Event::Asked(question) => self.asked(question, &mut outs),
             Event::Warning(words) => self.note(Style::Notice, words, &mut outs),
+            // What it has to say is a warning.
+            Event::Hook(_) => {}
             Event::Noticed(words) => {
                 let first = words.lines().next().unwrap_or_default();
                 self.note(Style::Dim, first, &mut outs);
@@ -262,10 +264,13 @@ impl View {
         outs
     }
 
-    /// All of a call, however long.
-    pub(crate) fn all_of(&mut self, id: &ToolUseId) -> Vec<Out> {
-        let call = self.calls.get(id);
-        call.map_or_else(Vec::new, |call| calls::all(&call.tool_use))
+    /// All of what is asked about, however long.
+    pub(crate) fn all_of(&mut self, question: &Question) -> Vec<Out> {
+        let mut outs = calls::all(&question.tool_use, self.columns);
+        let rules: Vec<_> = question.rules.iter().map(calls::rule).collect();
+        outs.extend(always(&rules, self.columns));
+        self.last = Last::Heading(question.tool_use.id.clone());
+        outs
     }
 
     fn turn_to(&mut self, doing: Doing, now: Instant) {
@@ -453,6 +458,12 @@ impl View {
                 };
                 self.note(Style::Dim, &format!("· {words}"), outs);
             }
+            Entry::CallRewritten { tool_use_id, input } => {
+                let known = self.calls.get(tool_use_id);
+                let tool = known.map_or("a call", |call| &*call.tool_use.name);
+                let words = format!("· a hook has {tool} run with {}", input.get());
+                self.note(Style::Dim, &words, outs);
+            }
             Entry::CallStarted { .. }
             | Entry::Permission {
                 permission: Permission::Allowed { .. },
@@ -522,25 +533,15 @@ impl View {
     fn asked(&mut self, question: &Question, outs: &mut Vec<Out>) {
         self.know(&question.tool_use);
         self.part(outs);
-        outs.extend(calls::whole(&question.tool_use));
+        outs.extend(calls::whole(&question.tool_use, self.columns));
         let reason = text::one_line(&text::reveal(&question.reason));
-        outs.push(line(Style::Notice, format!("  asks: {reason}")));
-        let rules = question.rules.iter();
-        let rules: Vec<_> = rules
-            .map(|rule| text::reveal(&rule.to_string()).replace('\n', "\\n"))
-            .collect();
-        match rules.as_slice() {
-            [] => {}
-            [rule] => {
-                let words = format!("  always would add the rule {rule}");
-                outs.push(line(Style::Dim, words));
-            }
-            rules => {
-                outs.push(line(Style::Dim, "  always would add these rules:"));
-                let each = rules.iter();
-                outs.extend(each.map(|rule| line(Style::Dim, format!("    {rule}"))));
-            }
-        }
+        outs.extend(broken(
+            Style::Notice,
+            &format!("asks: {reason}"),
+            self.columns,
+        ));
+        let rules: Vec<_> = question.rules.iter().map(calls::short_rule).collect();
+        outs.extend(always(&rules, self.columns));
         let id = question.tool_use.id.clone();
         if let Some(call) = self.calls.get_mut(&id) {
             call.headed = true;
@@ -575,6 +576,31 @@ impl View {
             self.since = now;
         }
     }
+}
+
+/// What "always" would add.
+fn always(rules: &[String], columns: usize) -> Vec<Out> {
+    let say = |words: &str| broken(Style::Dim, words, columns);
+    match rules {
+        [] => Vec::new(),
+        [rule] => say(&format!("always would add the rule {rule}")),
+        rules => {
+            let mut outs = say("always would add these rules:");
+            outs.extend(rules.iter().flat_map(|rule| say(&format!("- {rule}"))));
+            outs
+        }
+    }
+}
+
+/// Words on as many rows as they take, those behind the first further in.
+fn broken(style: Style, words: &str, columns: usize) -> Vec<Out> {
+    let rows = calls::rows(words, columns.saturating_sub(4)).into_iter();
+    rows.enumerate()
+        .map(|(number, row)| {
+            let indent = if number == 0 { "  " } else { "    " };
+            line(style, format!("{indent}{row}"))
+        })
+        .collect()
 }
 
 fn tail(text: &str) -> &str {

@@ -51,18 +51,22 @@ impl<'l> List<'l> {
 
     fn listed(&self, list: RuleList) -> Vec<Listed<'l>> {
         let mut count = 0;
-        let all = rules(self.policy, list).iter();
-        all.map(|rule| {
-            let begun = self.begun.unwrap_or(self.policy);
-            let is_added = !rules(begun, list).contains(rule);
-            count += usize::from(is_added);
-            Listed {
-                rule,
-                origins: self.sources.of(list, rule),
-                added: is_added.then_some(count),
-            }
-        })
-        .collect()
+        let mut listed: Vec<&Rule> = rules(self.policy, list).iter().collect();
+        let mut seen = std::collections::HashSet::new();
+        listed.retain(|rule| seen.insert(*rule));
+        listed
+            .into_iter()
+            .map(|rule| {
+                let begun = self.begun.unwrap_or(self.policy);
+                let is_added = !rules(begun, list).contains(rule);
+                count += usize::from(is_added);
+                Listed {
+                    rule,
+                    origins: self.sources.of(list, rule),
+                    added: is_added.then_some(count),
+                }
+            })
+            .collect()
     }
 
     /// For people.
@@ -142,7 +146,7 @@ impl<'l> List<'l> {
 
     fn sandbox(&self) -> String {
         match &self.policy.confinement {
-            None => "asked about like anything else: the policy does not lean on one".to_owned(),
+            None => "none that spares a question".to_owned(),
             Some(confinement) => format!(
                 "commands that stay within it are not asked about; written may be {}",
                 folders(&confinement.writable)

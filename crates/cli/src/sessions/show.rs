@@ -62,6 +62,7 @@ pub(crate) fn tell(entry: &Entry) -> String {
             permission: Permission::Denied { reason, .. },
             ..
         } => format!("  (denied: {reason})\n"),
+        Entry::CallRewritten { input, .. } => format!("  (run with {})\n", input.get()),
         Entry::Retry { error, wait_ms, .. } => {
             format!(
                 "  (failed, tried again after {wait_ms} ms: {})\n",

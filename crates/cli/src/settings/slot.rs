@@ -234,6 +234,16 @@ impl Slot<'_> {
 
     fn add(&mut self, item: &str, base: Base<'_>) -> Result<(), String> {
         match self {
+            Self::Choice(place) if place.takes_list() => {
+                // To what is there, unless that is one word.
+                let mut text = place.word().unwrap_or_default();
+                if !text.contains('.') {
+                    text.clear();
+                }
+                text.push(',');
+                text.push_str(item);
+                return self.put(&text, base);
+            }
             Self::Rules(rules) => {
                 let rule = item
                     .parse()

@@ -2,7 +2,7 @@
 //!
 //! Both listen to the spans and events of `tracing` that the rooms below give. Unless one of them
 //! is asked for nothing listens and nothing is made. Neither may fail a run, hold up a step, or
-//! show a secret: whatever leaves through this module goes through the [`Redactor`].
+//! show a secret: whatever leaves through this module goes through the `Redactor` of `provider`.
 //!
 //! It must not know what a session does, nor decide anything about a run. `docs/traces.md` tells
 //! its users what comes out.

@@ -100,7 +100,8 @@ fn a_file_of_rules_that_is_broken_meanwhile_is_left_alone_and_told() {
     let broken = "[\"/w\"\n";
     let saved = scratch.write(scratch.config().join("tooloop/projects.toml"), broken);
     person.keys("p");
-    person.shows("✓ allowed for this session by the rule Bash(touch 1.txt); not saved: ");
+    person.shows("✓ allowed for this session by the rule Bash(touch 1.txt); not saved:");
+    person.shows("not valid TOML");
     person.shows("Once.");
     person.is_asked();
     person.keys(CONTROL_D);

@@ -294,7 +294,7 @@ fn a_question_that_is_void_is_taken_back() {
         running.close_stdin();
         let done = finish(&running);
         assert_eq!(done.finished.code, Some(status), "{how}: {}", done.finished);
-        assert_eq!(done.tool_result("c1").1, true);
+        assert!(done.tool_result("c1").1);
         assert!(!scratch.marker().exists());
     }
 }
@@ -325,6 +325,48 @@ fn a_no_may_end_the_turn_before_a_neighbour_begins() {
     assert_eq!(done.answer(), "again");
     assert!(told(&server.request(1), "c1").contains("leave it"));
     assert!(!scratch.marker().exists());
+    server.assert_clean();
+}
+
+#[test]
+fn a_changed_input_is_what_runs_and_is_on_record() {
+    let (scratch, api) = (Scratch::new(), Api::Messages);
+    let calls = [("c1", "touch first"), ("c2", "touch third")];
+    let server = ModelServer::start([api.bashes(&calls), api.say("ok")]);
+    let run = host(&scratch, &server, api).args(["--disallowedTools", "Bash(touch denied)"]);
+    let running = run.start();
+    speak(&running, "go");
+    let with =
+        |command: &str| json!({ "behavior": "allow", "updatedInput": { "command": command } });
+    let asked = question(&running, 1);
+    answer(&running, &asked, with("touch second"));
+    let asked = question(&running, 2);
+    answer(&running, &asked, with("touch denied"));
+    wait_for_result(&running, 1);
+    running.close_stdin();
+    let done = finish(&running);
+    assert_eq!(done.answer(), "ok");
+    let exists = |name: &str| scratch.workspace().join(name).exists();
+    let there = ["first", "second", "third", "denied"].map(exists);
+    assert_eq!(there, [false, true, false, false]);
+    let (words, _) = done.tool_result("c1");
+    assert!(
+        words.contains("ran with {\"command\":\"touch second\"}"),
+        "{words}"
+    );
+    // What a rule denies stays denied.
+    let (words, _) = done.tool_result("c2");
+    assert!(
+        words.contains("`touch denied` is denied by the rule"),
+        "{words}"
+    );
+    let recorded = scratch.read(crate::support::journal(&scratch, &done.session()));
+    assert!(
+        recorded.contains(
+            r#""call_rewritten":{"tool_use_id":"c1","input":{"command":"touch second"}}"#
+        ),
+        "{recorded}"
+    );
     server.assert_clean();
 }
 

@@ -48,7 +48,8 @@ fn text_output_names_what_ended_with_the_run() {
         assert_eq!(finished.stdout.text(), expected);
         assert_eq!(
             finished.stderr.text(),
-            "tooloop: ended with this run while it was running: job_1: exec sleep 876542\n\
+            "tooloop: sandbox: off, commands run as you\n\
+             tooloop: ended with this run while it was running: job_1: exec sleep 876542\n\
              tooloop: ended with this run while it was running: term_1: cat -v\n"
         );
     }

@@ -194,6 +194,25 @@ fn an_explanation_names_the_rule_and_its_place() {
         told["reason"].as_str().unwrap().contains("git push"),
         "{told}"
     );
+    let parts = told["parts"].as_array().unwrap();
+    let met = |rule: &str| {
+        let part = parts.iter().find(|part| part["rule"]["rule"] == rule);
+        let part = part.unwrap_or_else(|| panic!("{rule} in {told}"));
+        let place = &part["rule"]["places"][0];
+        assert_eq!(place["source"], "user");
+        (
+            part["text"].clone(),
+            place["place"].as_str().unwrap().to_owned(),
+        )
+    };
+    let (text, place) = met("Bash(git log *)");
+    assert_eq!(text, "git log");
+    assert!(place.ends_with("tooloop/config.toml:3:3"), "{place}");
+    let (_, place) = met("Bash(git push *)");
+    assert!(place.ends_with("tooloop/config.toml:6:21"), "{place}");
+    let finished = permissions(&scratch, &["explain", "git log; env git push"]);
+    let words = "denied, by the deny rule Bash(git push *) (";
+    assert!(finished.stdout.text().contains(words), "{finished}");
 }
 
 #[test]

@@ -68,8 +68,11 @@ pub(crate) struct Image {
     pub(crate) arguments: Strings,
     pub(crate) environment: Strings,
     pub(crate) directory: CString,
-    /// Takes standard output and standard error.
+    /// Is read as standard input; `None`: it is empty.
+    pub(crate) input: Option<OwnedFd>,
+    /// Takes standard output, and standard error if nothing else does.
     pub(crate) output: OwnedFd,
+    pub(crate) errors: Option<OwnedFd>,
     /// The output is a terminal: it becomes the one that controls the child, and its input too.
     pub(crate) is_terminal: bool,
     /// Descriptors to be had by the child under these numbers, in rising order.
@@ -103,8 +106,9 @@ struct Line(#[expect(dead_code, reason = "room on a stack")] [u8; 16]);
 /// What parent and child both see while the child borrows the memory.
 struct Plan<'a> {
     parent: libc::pid_t,
-    null: RawFd,
+    input: RawFd,
     output: RawFd,
+    errors: RawFd,
     is_terminal: bool,
     extra: &'a [(RawFd, RawFd)],
     directory: &'a CStr,
@@ -143,8 +147,9 @@ impl Spawner {
         let environment = image.environment.pointers();
         let mut plan = Plan {
             parent: std::process::id().cast_signed(),
-            null: self.null.as_raw_fd(),
+            input: image.input.as_ref().unwrap_or(&self.null).as_raw_fd(),
             output: image.output.as_raw_fd(),
+            errors: image.errors.as_ref().unwrap_or(&image.output).as_raw_fd(),
             is_terminal: image.is_terminal,
             extra: &extra,
             directory: &image.directory,
@@ -275,11 +280,11 @@ fn become_program(plan: &mut Plan<'_>) -> (Stage, c_int) {
         let input = if plan.is_terminal {
             plan.output
         } else {
-            plan.null
+            plan.input
         };
         if libc::dup2(input, 0) < 0
             || libc::dup2(plan.output, 1) < 0
-            || libc::dup2(plan.output, 2) < 0
+            || libc::dup2(plan.errors, 2) < 0
         {
             return (Stage::Prepare, errno());
         }
@@ -346,7 +351,7 @@ pub(crate) fn above_standard(file: OwnedFd) -> io::Result<OwnedFd> {
     }
 }
 
-/// A script that a shell reads from a descriptor.
+/// A text in memory that a child reads from a descriptor.
 #[derive(Debug)]
 pub(crate) struct Script(OwnedFd);
 
@@ -363,6 +368,12 @@ impl Script {
 
     /// A descriptor to hand to a child.
     pub(crate) fn handed(&self) -> io::Result<OwnedFd> {
+        high(&self.0)
+    }
+
+    /// A descriptor that is read from the beginning of the text on.
+    pub(crate) fn to_read(&self) -> io::Result<OwnedFd> {
+        rustix::fs::seek(&self.0, rustix::fs::SeekFrom::Start(0))?;
         high(&self.0)
     }
 }

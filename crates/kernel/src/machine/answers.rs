@@ -4,9 +4,53 @@ use tooloop_model::{Content, ToolResult, ToolUseId};
 
 use super::{Kernel, MAX_CONTINUATIONS, Phase};
 use crate::batch::{CallState, Move};
-use crate::{Answer, Continue, Effect, Entry, OutputWay, Permission, Sync, TurnEnd};
+use crate::{
+    Advice, AdvisedVerdict, Answer, Continue, Effect, Entry, OutputWay, Permission, Sync, TurnEnd,
+    Verdict,
+};
 
 impl Kernel {
+    /// Tells those who have a say of all calls that they have one in.
+    pub(super) fn consult(&mut self, out: &mut Vec<Effect>) {
+        let Phase::Answering(batch) = &mut self.phase else {
+            return;
+        };
+        let before = &self.settings.hooked.before;
+        for call in batch.unjudged(&*self.gate, before) {
+            self.newest.consult = self.newest.consult.saturating_add(1);
+            let consult = self.newest.consult;
+            call.state = CallState::Consulting { consult };
+            let tool_use = call.tool_use.clone();
+            out.push(Effect::Consult { consult, tool_use });
+        }
+    }
+
+    pub(super) fn consulted(&mut self, consult: u64, advice: Advice, out: &mut Vec<Effect>) {
+        let Phase::Answering(batch) = &mut self.phase else {
+            return;
+        };
+        let Some(call) = batch.by_consult(consult) else {
+            return;
+        };
+        let Advice {
+            verdict,
+            input,
+            context,
+            stop,
+        } = advice;
+        call.context = context;
+        let denied = matches!(verdict, Some(AdvisedVerdict::Deny { .. }));
+        call.state = CallState::Advised { verdict };
+        if let Some(reason) = stop {
+            return self.hook_stopped(reason, out);
+        }
+        if let Some(input) = input.filter(|_| !denied) {
+            let entry = call.rewrite(input);
+            self.record(entry, Sync::Soon, out);
+        }
+        self.advance(out);
+    }
+
     /// Makes every move that can be made, then goes on if all calls are answered.
     pub(super) fn advance(&mut self, out: &mut Vec<Effect>) {
         let most = self.settings.max_parallel_tools;
@@ -25,6 +69,8 @@ impl Kernel {
             match next {
                 Move::Run { .. } if self.turn.calls >= limit => {
                     self.turn.refused_calls = true;
+                    // What was to be told with its result is about a call that ran.
+                    call.context.clear();
                     let words = format!("not run: the limit of {limit} tool calls is reached");
                     let outcome = words.clone();
                     self.finish(ToolResult::error(id, words), outcome, out);
@@ -41,7 +87,7 @@ impl Kernel {
                     }
                     out.push(Effect::RunTool { run, tool_use });
                 }
-                Move::Ask { reason } => {
+                Move::Ask { reason, cause } => {
                     self.newest.ask = self.newest.ask.saturating_add(1);
                     let ask = self.newest.ask;
                     call.state = CallState::Asking { ask };
@@ -50,6 +96,7 @@ impl Kernel {
                         ask,
                         tool_use,
                         reason,
+                        cause,
                     });
                 }
                 Move::Deny { reason } => self.deny(&id, reason, false, out),
@@ -82,9 +129,18 @@ impl Kernel {
         self.finish(ToolResult::error(id.clone(), words), outcome, out);
     }
 
-    pub(super) fn finish(&mut self, result: ToolResult, outcome: String, out: &mut Vec<Effect>) {
+    pub(super) fn finish(
+        &mut self,
+        mut result: ToolResult,
+        outcome: String,
+        out: &mut Vec<Effect>,
+    ) {
         if let Phase::Answering(batch) = &mut self.phase {
-            batch.done(&result.tool_use_id, outcome, result.is_error);
+            let context = batch.done(&result.tool_use_id, outcome, result.is_error);
+            let context = context.into_iter().map(Content::Text);
+            result
+                .content
+                .extend(context.filter(|part| !part.is_blank()));
         }
         self.record(Entry::CallFinished(result), Sync::Soon, out);
     }
@@ -140,13 +196,29 @@ impl Kernel {
         };
         let id = call.tool_use.id.clone();
         match answer {
-            Answer::Allow { rule } => {
+            Answer::Allow { rule, input } => {
                 call.state = CallState::Ready { read_only: false };
-                let entry = Entry::Permission {
-                    tool_use_id: id,
-                    permission: Permission::Allowed { rule },
-                };
-                self.record(entry, Sync::Soon, out);
+                let mut refused = None;
+                if let Some(input) = input {
+                    let entry = call.rewrite(input);
+                    refused = call.refused(&*self.gate);
+                    self.record(entry, Sync::Soon, out);
+                }
+                match refused {
+                    Some(Verdict::Deny { reason }) => self.deny(&id, reason, false, out),
+                    Some(Verdict::Invalid { message }) => {
+                        let outcome = message.clone();
+                        self.finish(ToolResult::error(id, message), outcome, out);
+                    }
+                    // Who was asked has said yes to it.
+                    Some(Verdict::Allow | Verdict::Ask { .. }) | None => {
+                        let entry = Entry::Permission {
+                            tool_use_id: id,
+                            permission: Permission::Allowed { rule },
+                        };
+                        self.record(entry, Sync::Soon, out);
+                    }
+                }
             }
             Answer::Deny { reason, stops } => {
                 self.deny(&id, reason, stops, out);
@@ -163,6 +235,9 @@ impl Kernel {
         let Phase::Answering(batch) = std::mem::replace(&mut self.phase, Phase::Idle) else {
             return;
         };
+        if let Some(reason) = self.turn.stopped.take() {
+            return self.end_stopped(reason, out);
+        }
         let answered = match self.settings.output.as_ref().map(|form| &form.way) {
             Some(OutputWay::Tool(name)) => batch.called(name),
             Some(OutputWay::Native(_)) | None => None,

@@ -128,13 +128,13 @@ impl Kernel {
             return;
         };
         let next = calling.begun.get(calling.early.calls.len());
-        if next != Some(&tool_use.id) || matches!(tool_use.input, ToolInput::Invalid { .. }) {
+        if next != Some(&tool_use.id)
+            || matches!(tool_use.input, ToolInput::Invalid { .. })
+            || self.settings.hooked.holds(&tool_use.name)
+        {
             return;
         }
-        calling.early.calls.push(Call {
-            tool_use,
-            state: CallState::New,
-        });
+        calling.early.calls.push(Call::new(tool_use));
         self.run_early(out);
     }
 
@@ -201,6 +201,7 @@ impl Kernel {
         for result in answers {
             self.record(Entry::CallFinished(result), Sync::Soon, out);
         }
+        self.consult(out);
         self.advance(out);
     }
 

@@ -3,7 +3,7 @@
 use tooloop_model::{Content, Message, StopReason, ToolResult};
 
 use super::{Kernel, MAX_CONTINUATIONS, Phase};
-use crate::batch::CallState;
+use crate::batch::{Call, CallState};
 use crate::repeats::Repeats;
 use crate::{Continue, During, Effect, Entry, OutputWay, StopJudgement, Sync, TurnEnd};
 
@@ -177,14 +177,32 @@ impl Kernel {
         }
     }
 
+    /// What runs is not broken off: a hook that has seen enough of one call knows nothing of its
+    /// neighbours, and nobody knows what is left of a call that was cut short.
     pub(super) fn hook_stopped(&mut self, reason: String, out: &mut Vec<Effect>) {
-        if self
-            .break_off("a hook ended the turn", "by a hook ", out)
-            .is_some()
-        {
-            self.interrupted = true;
-            self.end(TurnEnd::HookStopped { reason }, out);
+        let why = "a hook ended the turn";
+        if let Phase::Answering(batch) = &mut self.phase {
+            self.turn.stopped.get_or_insert(reason);
+            let calls = std::mem::take(&mut batch.calls);
+            let (runs, closed): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| {
+                matches!(
+                    call.state,
+                    CallState::Running { .. } | CallState::Done { .. }
+                )
+            });
+            batch.calls = runs;
+            self.close_calls(closed, why, "", out);
+            if matches!(&self.phase, Phase::Answering(batch) if batch.is_done()) {
+                self.all_answered(out);
+            }
+        } else if self.break_off(why, "by a hook ", out).is_some() {
+            self.end_stopped(reason, out);
         }
+    }
+
+    pub(super) fn end_stopped(&mut self, reason: String, out: &mut Vec<Effect>) {
+        self.interrupted = true;
+        self.end(TurnEnd::HookStopped { reason }, out);
     }
 
     pub(super) fn deadline_passed(&mut self, out: &mut Vec<Effect>) {
@@ -222,27 +240,36 @@ impl Kernel {
                 }
             }
             Phase::Answering(batch) => {
-                for call in batch.calls {
-                    let words = match call.state {
-                        CallState::Done { .. } => continue,
-                        CallState::New | CallState::Ready { .. } => {
-                            format!("not run: {why} before this call began")
-                        }
-                        CallState::Asking { ask } => {
-                            out.push(Effect::CancelAsk { ask });
-                            format!("not run: {why} before this call was allowed")
-                        }
-                        CallState::Running { run, .. } => {
-                            out.push(Effect::CancelTool { run });
-                            format!("interrupted {by}while it ran: its outcome is unknown")
-                        }
-                    };
-                    let result = ToolResult::error(call.tool_use.id, words);
-                    self.record(Entry::CallFinished(result), Sync::Soon, out);
-                }
+                self.close_calls(batch.calls, why, by, out);
                 return Some(During::Tools);
             }
         }
         Some(During::Model)
+    }
+
+    /// Answers calls that will not come to their end.
+    fn close_calls(&mut self, calls: Vec<Call>, why: &str, by: &str, out: &mut Vec<Effect>) {
+        for call in calls {
+            let words = match call.state {
+                CallState::Done { .. } => continue,
+                CallState::New | CallState::Ready { .. } | CallState::Advised { .. } => {
+                    format!("not run: {why} before this call began")
+                }
+                CallState::Consulting { consult } => {
+                    out.push(Effect::CancelConsult { consult });
+                    format!("not run: {why} before this call began")
+                }
+                CallState::Asking { ask } => {
+                    out.push(Effect::CancelAsk { ask });
+                    format!("not run: {why} before this call was allowed")
+                }
+                CallState::Running { run, .. } => {
+                    out.push(Effect::CancelTool { run });
+                    format!("interrupted {by}while it ran: its outcome is unknown")
+                }
+            };
+            let result = ToolResult::error(call.tool_use.id, words);
+            self.record(Entry::CallFinished(result), Sync::Soon, out);
+        }
     }
 }

@@ -9,20 +9,29 @@ use tooloop_model::{Content, HistoryMessage, Message, ToolUse, ToolUseId};
 use tooloop_policy::{AccessEffect, AskCause};
 
 /// Judges a tool use by the beginning of its name: `read`, `bash`, `write` (which may be done
-/// twice) and `note` (which changes the session alone) are allowed, `ask` and `peek` (read-only) are asked about, `deny` is refused, anything else does not exist.
+/// twice) and `note` (which changes the session alone) are allowed, `ask` and `peek` (read-only) are asked about, `deny` is refused, anything else does not exist. An input with the word `forbidden` is refused, and a question about one with the word `rule` is a rule's.
 pub(crate) struct ByName;
 
 impl Gate for ByName {
     fn judge(&self, tool_use: &ToolUse) -> Judgement {
         let name = tool_use.name.as_str();
         let begins = |with: &str| name.starts_with(with);
-        let verdict = if ["read", "bash", "write", "note"].into_iter().any(begins) {
+        let verdict = if tool_use.input.json().contains("forbidden") {
+            Verdict::Deny {
+                reason: "that input is forbidden".into(),
+            }
+        } else if ["read", "bash", "write", "note"].into_iter().any(begins) {
             Verdict::Allow
         } else if begins("ask") || begins("peek") {
             let reason = format!("{name} is not allowed yet");
+            let rule = name.contains("rule") || tool_use.input.json().contains("rule");
             Verdict::Ask {
                 reason,
-                cause: AskCause::Uncovered,
+                cause: if rule {
+                    AskCause::Rule
+                } else {
+                    AskCause::Uncovered
+                },
             }
         } else if begins("deny") {
             let reason = format!("{name} is forbidden");

@@ -30,6 +30,14 @@ pub(crate) enum Action {
         allow: bool,
         rule: bool,
     },
+    /// Those who have a say in a call say it.
+    Advise {
+        pick: usize,
+        verdict: u8,
+        input: u8,
+        context: bool,
+        stop: bool,
+    },
     Timer,
     /// The turn has taken as long as it may.
     Deadline,
@@ -71,6 +79,7 @@ pub(crate) struct Knobs {
     pub(crate) tool_calls: Option<u32>,
     pub(crate) fallback: bool,
     pub(crate) form: bool,
+    pub(crate) hooks: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -79,6 +88,7 @@ pub(crate) enum Stale {
     Stop,
     Failure,
     Run,
+    Advice,
     Answer,
     Timer,
     Judgement,
@@ -101,9 +111,14 @@ pub(crate) fn action() -> impl Strategy<Value = Action> {
         ),
         10 => (weighted(0.7), any::<bool>())
             .prop_map(|(allow, rule)| Action::Answer { allow, rule }),
+        16 => (any::<usize>(), 0..6_u8, 0..8_u8, any::<bool>(), weighted(0.05)).prop_map(
+            |(pick, verdict, input, context, stop)| {
+                Action::Advise { pick, verdict, input, context, stop }
+            },
+        ),
         8 => Just(Action::Timer),
         1 => Just(Action::Deadline),
-        6 => (0..6_u8).prop_map(Action::Judge),
+        10 => (0..6_u8).prop_map(Action::Judge),
         1 => Just(Action::HookStop),
         2 => Just(Action::Interrupt),
         3 => knobs().prop_map(Action::Configure),
@@ -143,11 +158,12 @@ fn knobs() -> impl Strategy<Value = Knobs> {
             prop::option::weighted(0.2, 0..6_u32),
             weighted(0.5),
             weighted(0.5),
+            weighted(0.4),
         ),
     )
         .prop_map(
             |(max_parallel, max_turns, escalation, stop_after, attempts, more)| {
-                let (stop_hook, deadline, tool_calls, fallback, form) = more;
+                let (stop_hook, deadline, tool_calls, fallback, form, hooks) = more;
                 Knobs {
                     max_parallel,
                     max_turns,
@@ -159,6 +175,7 @@ fn knobs() -> impl Strategy<Value = Knobs> {
                     tool_calls,
                     fallback,
                     form,
+                    hooks,
                 }
             },
         )
@@ -170,6 +187,7 @@ fn stale() -> impl Strategy<Value = Stale> {
         Stale::Stop,
         Stale::Failure,
         Stale::Run,
+        Stale::Advice,
         Stale::Answer,
         Stale::Timer,
         Stale::Judgement,

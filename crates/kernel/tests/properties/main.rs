@@ -98,15 +98,17 @@ proptest! {
 }
 
 /// What a story may meet.
-const PLACES: [&str; 47] = [
+const PLACES: [&str; 50] = [
     "Ask",
     "AskStop",
     "CallModel",
     "CancelAsk",
+    "CancelConsult",
     "CancelModel",
     "CancelStop",
     "CancelTimer",
     "CancelTool",
+    "Consult",
     "Continue ContinueOutput",
     "Continue EscalateOutput",
     "Continue FallbackModel",
@@ -120,6 +122,7 @@ const PLACES: [&str; 47] = [
     "Continue StopHookBlocked",
     "EndTurn",
     "Record CallFinished",
+    "Record CallRewritten",
     "Record CallStarted",
     "Record Discarded",
     "Record Message",
@@ -153,7 +156,7 @@ const PLACES: [&str; 47] = [
 fn the_stories_lead_everywhere() {
     let mut runner = TestRunner::deterministic();
     let mut seen = BTreeSet::new();
-    for _ in 0..300 {
+    for _ in 0..1_500 {
         let (replies, actions) = story().new_tree(&mut runner).unwrap().current();
         let mut world = World::new(replies);
         for action in actions {

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tooloop_kernel::{
-    Answer, Delivery, Entry, Fallback, Input, Kernel, OutputCheck, OutputForm, OutputWay, Settings,
-    StopJudgement, Transcript,
+    Advice, AdvisedVerdict, Answer, Delivery, Entry, Fallback, Input, Kernel, OutputCheck,
+    OutputForm, OutputWay, Settings, StopJudgement, Transcript,
 };
 use tooloop_model::{
-    BlockStart, Content, Message, ModelError, RawJson, Request, StopReason, StreamEvent, ToolUse,
-    ToolUseId, Usage,
+    BlockStart, Content, JsonObject, Message, ModelError, RawJson, Request, StopReason,
+    StreamEvent, ToolUse, ToolUseId, Usage,
 };
 
 use crate::actions::{Action, Failure, Knobs, Stale};
@@ -53,6 +53,7 @@ struct Record {
     calls: Vec<ToolUse>,
     started: BTreeSet<ToolUseId>,
     allowed: BTreeSet<ToolUseId>,
+    rewritten: BTreeMap<ToolUseId, JsonObject>,
     answered: BTreeSet<ToolUseId>,
 }
 
@@ -70,6 +71,11 @@ struct Now {
     begun: Vec<(ToolUseId, String)>,
     runs: BTreeMap<u64, ToolUse>,
     asks: BTreeMap<u64, ToolUse>,
+    consults: BTreeMap<u64, ToolUse>,
+    /// What was said of calls before they were judged.
+    advised: BTreeMap<ToolUseId, AdvisedVerdict>,
+    /// A hook has ended the turn: nothing else begins.
+    stopped: bool,
     timers: BTreeSet<u64>,
     deadline: Option<u64>,
     stop: Option<u64>,
@@ -80,6 +86,7 @@ struct Now {
     newest_call: u64,
     newest_run: u64,
     newest_ask: u64,
+    newest_consult: u64,
     newest_timer: u64,
     newest_stop: u64,
 }
@@ -149,6 +156,13 @@ impl World {
                 text,
                 is_error,
             } => self.finish(pick, text, is_error),
+            Action::Advise {
+                pick,
+                verdict,
+                input,
+                context,
+                stop,
+            } => self.advise(pick, verdict, input, context, stop),
             Action::Answer { allow, rule } => self.answer(allow, rule),
             Action::Timer => {
                 if let Some(timer) = self.now.timers.pop_first() {
@@ -166,7 +180,7 @@ impl World {
                     let reason = "objection".to_owned();
                     let judgement = match kind {
                         0 => StopJudgement::Done,
-                        1 => StopJudgement::End { reason },
+                        1 | 2 => StopJudgement::End { reason },
                         _ => StopJudgement::GoOn { reason },
                     };
                     self.tell(Input::StopJudged { stop, judgement });
@@ -176,7 +190,9 @@ impl World {
                 if self.now.in_turn {
                     let reason = "hook".into();
                     self.tell(Input::HookStop { reason });
-                    assert!(self.kernel.is_idle());
+                    // What runs comes to its end.
+                    assert_eq!(self.kernel.is_idle(), self.now.runs.is_empty());
+                    self.now.stopped = !self.now.runs.is_empty();
                 }
             }
             Action::Interrupt => {
@@ -216,6 +232,8 @@ impl World {
                 self.act(Action::Timer);
             } else if self.now.stop.is_some() {
                 self.act(Action::Judge(0));
+            } else if !self.now.consults.is_empty() {
+                self.advise(0, 0, 0, false, false);
             } else if !self.now.asks.is_empty() {
                 self.answer(true, false);
             } else {
@@ -307,14 +325,50 @@ impl World {
         self.tell(finished(run, text, is_error));
     }
 
+    fn advise(&mut self, pick: usize, verdict: u8, input: u8, context: bool, stop: bool) {
+        let consults: Vec<_> = self.now.consults.keys().copied().collect();
+        if consults.is_empty() {
+            return;
+        }
+        let consult = consults[pick % consults.len()];
+        let Some(tool_use) = self.now.consults.remove(&consult) else {
+            return;
+        };
+        let reason = "a hook says so".to_owned();
+        let verdict = match verdict {
+            1 => Some(AdvisedVerdict::Allow),
+            2 => Some(AdvisedVerdict::Ask { reason }),
+            3 => Some(AdvisedVerdict::Deny { reason }),
+            _ => None,
+        };
+        let input = match input {
+            1 => Some(r#"{"other":1}"#),
+            2 => Some(r#"{"is":"forbidden"}"#),
+            3 => Some(r#"{"meets":"a rule"}"#),
+            _ => None,
+        };
+        let advice = Advice {
+            verdict,
+            input: input.map(|input| JsonObject::parse(input).unwrap()),
+            context: context.then(|| "a hook adds".into()).into_iter().collect(),
+            stop: stop.then(|| "hook".into()),
+        };
+        if let Some(verdict) = &advice.verdict {
+            self.now.advised.insert(tool_use.id, verdict.clone());
+        }
+        self.now.stopped |= stop && !self.now.runs.is_empty();
+        self.tell(Input::Consulted { consult, advice });
+    }
+
     fn answer(&mut self, allow: bool, rule: bool) {
         if let Some((ask, _)) = self.now.asks.pop_first() {
             let answer = if allow {
                 let rule = rule.then(|| "ask(*)".into());
-                Answer::Allow { rule }
+                Answer::Allow { rule, input: None }
             } else {
                 let reason = "not today".into();
-                let stops = rule;
+                // Now and then, so that other ends are come to as well.
+                let stops = rule && ask % 4 == 0;
                 Answer::Deny { reason, stops }
             };
             self.tell(Input::Answered { ask, answer });
@@ -338,6 +392,8 @@ impl World {
             escalated_output_tokens: Some(800),
             price: None,
         });
+        let hooked = ["read", "bash", "ask", "deny"].map(str::to_owned);
+        settings.hooked.before = hooked.into_iter().filter(|_| knobs.hooks).collect();
         settings.output = knobs.form.then(|| OutputForm {
             check: Arc::new(Even),
             way: OutputWay::Tool("write".into()),
@@ -387,12 +443,26 @@ impl World {
                 }
                 finished(run, "late".into(), false)
             }
+            Stale::Advice => {
+                let consult = number(now.newest_consult);
+                if now.consults.contains_key(&consult) {
+                    return;
+                }
+                let advice = Advice {
+                    stop: Some("late".into()),
+                    ..Advice::default()
+                };
+                Input::Consulted { consult, advice }
+            }
             Stale::Answer => {
                 let ask = number(now.newest_ask);
                 if now.asks.contains_key(&ask) {
                     return;
                 }
-                let answer = Answer::Allow { rule: None };
+                let answer = Answer::Allow {
+                    rule: None,
+                    input: None,
+                };
                 Input::Answered { ask, answer }
             }
             Stale::Timer => {

@@ -349,6 +349,9 @@ fn a_no_that_ends_the_turn_lets_no_neighbour_begin() {
         > stop 1 not today
           record denied tu_1 (stops): not today
           record finished tu_1 (error): permission denied, not run: not today
+          record finished tu_2 (error): not run: the user interrupted before this call began
+          record end: interrupted, tools
+          END interrupted, tools
         "#,
     );
 }

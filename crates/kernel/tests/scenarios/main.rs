@@ -15,6 +15,7 @@ mod calls;
 mod ceilings;
 mod continues;
 mod ends;
+mod hooks;
 mod ids;
 mod interrupts;
 mod limits;

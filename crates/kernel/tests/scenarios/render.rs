@@ -53,10 +53,15 @@ fn line(effect: &Effect) -> String {
         Effect::Void { call } => format!("void {call}"),
         Effect::RunTool { run, tool_use } => format!("run {run} {}", self::tool_use(tool_use)),
         Effect::CancelTool { run } => format!("cancel run {run}"),
+        Effect::Consult { consult, tool_use } => {
+            format!("consult {consult} {}", self::tool_use(tool_use))
+        }
+        Effect::CancelConsult { consult } => format!("cancel consult {consult}"),
         Effect::Ask {
             ask,
             tool_use,
             reason,
+            ..
         } => format!("ask {ask} {}: {reason}", self::tool_use(tool_use)),
         Effect::CancelAsk { ask } => format!("cancel ask {ask}"),
         Effect::AskStop { stop, active } => {
@@ -88,6 +93,9 @@ fn entry(entry: &Entry) -> String {
             Message::ToolResults(results) => format!("results {results:?}"),
         },
         Entry::CallStarted { tool_use_id } => format!("started {tool_use_id}"),
+        Entry::CallRewritten { tool_use_id, input } => {
+            format!("rewritten {tool_use_id}: {}", input.get())
+        }
         Entry::CallFinished(result) => {
             let error = if result.is_error { " (error)" } else { "" };
             let id = &result.tool_use_id;

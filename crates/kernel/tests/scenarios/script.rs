@@ -16,7 +16,8 @@
 //! > model N say TEXT                    text and end_turn, > model N call ID NAME JSON likewise
 //! > fail N KIND [at SECONDS] [after SECONDS] [chance NUMBER]
 //! > done RUN TEXT     > failed RUN TEXT     > same RUN FINGERPRINT TEXT
-//! > allow ASK [RULE]  > deny ASK REASON
+//! > allow ASK [RULE|JSON]               > deny ASK REASON
+//! > advise CONSULT [allow|ask REASON|deny REASON|input JSON|tell TEXT|stop REASON] [; ...]
 //! > judge STOP done|on REASON|end REASON    > hook REASON
 //! > timer N    > interrupt    > resumed    > rewind TURN
 //! > crash [LOST]                        a new kernel from the journal but for the newest LOST
@@ -24,16 +25,16 @@
 //!
 //! In texts `\n` is a line break and `\s` a blank.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tooloop_kernel::{
-    Answer, Delivery, Effect, Entry, Fallback, Input, Kernel, OutputCheck, OutputForm, OutputWay,
-    Settings, StopJudgement, Transcript,
+    Advice, AdvisedVerdict, Answer, Delivery, Effect, Entry, Fallback, Input, Kernel, OutputCheck,
+    OutputForm, OutputWay, Settings, StopJudgement, Transcript,
 };
 use tooloop_model::{
-    BlockStart, Content, ModelError, ModelErrorKind, Money, Price, RawJson, StopReason,
+    BlockStart, Content, JsonObject, ModelError, ModelErrorKind, Money, Price, RawJson, StopReason,
     StreamEvent, ToolUseId, Usage,
 };
 
@@ -114,14 +115,17 @@ impl Stage {
             "same" => vec![fingerprinted(rest)],
             "allow" => {
                 let (ask, rule) = word(rest);
-                let rule = (!rule.is_empty()).then(|| rule.to_owned());
-                vec![answered(ask, Answer::Allow { rule })]
+                let json = rule.starts_with('{');
+                let input = json.then(|| JsonObject::parse(rule).unwrap());
+                let rule = (!json && !rule.is_empty()).then(|| rule.to_owned());
+                vec![answered(ask, Answer::Allow { rule, input })]
             }
             "deny" | "stop" => {
                 let (ask, reason) = word(rest);
                 let (reason, stops) = (reason.to_owned(), verb == "stop");
                 vec![answered(ask, Answer::Deny { reason, stops })]
             }
+            "advise" => vec![advice(rest)],
             "hook" => vec![Input::HookStop {
                 reason: rest.into(),
             }],
@@ -180,6 +184,8 @@ impl Stage {
             "escalated" => settings.escalated_output_tokens = Some(number(value)),
             "attempts" => settings.retry.max_attempts = number(value),
             "stop_after" => settings.stop_after_repeats = number(value),
+            "before" => settings.hooked.before = names(value),
+            "after" => settings.hooked.after = names(value),
             "stop_hook" => settings.stop_hook = true,
             "time" => settings.limits.time = Some(Duration::from_secs(number(value))),
             "tool_calls" => settings.limits.tool_calls = Some(number(value)),
@@ -369,6 +375,31 @@ fn answered(ask: &str, answer: Answer) -> Input {
         ask: number(ask),
         answer,
     }
+}
+
+/// What was said, parted by ` ; `.
+fn advice(rest: &str) -> Input {
+    let (consult, rest) = word(rest);
+    let mut advice = Advice::default();
+    for part in rest.split(" ; ").filter(|part| !part.is_empty()) {
+        let (verb, rest) = word(part);
+        let reason = rest.to_owned();
+        match verb {
+            "allow" => advice.verdict = Some(AdvisedVerdict::Allow),
+            "ask" => advice.verdict = Some(AdvisedVerdict::Ask { reason }),
+            "deny" => advice.verdict = Some(AdvisedVerdict::Deny { reason }),
+            "input" => advice.input = Some(JsonObject::parse(rest).unwrap()),
+            "tell" => advice.context.push(text(rest)),
+            "stop" => advice.stop = Some(reason),
+            other => panic!("no such advice: {other}"),
+        }
+    }
+    let consult = number(consult);
+    Input::Consulted { consult, advice }
+}
+
+fn names(list: &str) -> BTreeSet<String> {
+    list.split(' ').map(str::to_owned).collect()
 }
 
 /// The first word, and what follows it.

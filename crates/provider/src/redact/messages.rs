@@ -71,15 +71,18 @@ impl Redactor {
         }
     }
 
+    /// Takes secrets out of what a tool is called with.
+    pub fn redact_object(&self, object: &mut JsonObject) {
+        if let Cow::Owned(clean) = self.redact_json_text(object.get())
+            && let Ok(clean) = JsonObject::parse(&clean)
+        {
+            *object = clean;
+        }
+    }
+
     fn redact_input(&self, input: &mut ToolInput) {
         match input {
-            ToolInput::Valid(object) => {
-                if let Cow::Owned(clean) = self.redact_json_text(object.get())
-                    && let Ok(clean) = JsonObject::parse(&clean)
-                {
-                    *object = clean;
-                }
-            }
+            ToolInput::Valid(object) => self.redact_object(object),
             ToolInput::Invalid { raw, reason } => {
                 self.redact_text(raw);
                 self.redact_text(reason);

@@ -164,7 +164,10 @@ impl World {
         self.require(Law::Truth, why, || {
             format!("the turn did not end so: {end:?}")
         });
-        self.life.interrupt_wanted = false;
+        match self.life.more_interrupts.checked_sub(1) {
+            Some(left) => self.life.more_interrupts = left,
+            None => self.life.interrupt_wanted = false,
+        }
         self.record.going_on = false;
     }
 
@@ -242,7 +245,10 @@ impl World {
                 self.see("end: no form");
                 self.script.knobs.form.is_some() && *tries == 5
             }
-            TurnEnd::HookStopped { .. } => false,
+            TurnEnd::HookStopped { .. } => {
+                self.see("end: hook stopped");
+                std::mem::take(&mut self.life.hook_stops)
+            }
             TurnEnd::StopHookPrevented { .. } => {
                 self.see("end: hook");
                 std::mem::take(&mut self.life.hook_ended)
@@ -262,11 +268,13 @@ impl World {
             TurnEnd::LoopDetected { times } => {
                 self.see("end: loop");
                 let times = usize::try_from(*times).unwrap_or(usize::MAX);
+                // What a hook puts in the place of others may be the same.
+                let rewrites = self.script.knobs.tool_hook;
                 let newest = self.record.signatures.iter().rev().take(times);
                 let newest: BTreeSet<_> = newest.collect();
                 *end == TurnEnd::LoopDetected {
                     times: self.script.knobs.stop_after,
-                } && newest.len() == 1
+                } && (newest.len() == 1 || rewrites)
                     && self.record.signatures.len() >= times
             }
         }

@@ -22,20 +22,29 @@ const DEPTH: usize = 4;
 ///
 /// `commondir` and `gitdir` say where the rest of the repository is, so they could lead past the
 /// others.
-const NEVER: [&str; 6] = [
+///
+/// Of `info` these two only: packing a repository writes others there.
+const NEVER: [&str; 7] = [
     "hooks",
     "config",
     "config.worktree",
-    "info",
+    "info/attributes",
+    "info/exclude",
     "commondir",
     "gitdir",
 ];
+
+/// What belongs into the folder of a linked working tree alone. Made in a repository's own folder it
+/// would lead git to another one.
+const LEADS: [&str; 2] = ["commondir", "gitdir"];
 
 /// What a working tree needs written, and what there is never written.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct GitFolders {
     pub(super) writable: Vec<PathBuf>,
     pub(super) protected: Vec<PathBuf>,
+    /// What is not there, and is not to be made.
+    pub(super) absent: Vec<PathBuf>,
 }
 
 /// The repositories that a folder without links lies in or holds.
@@ -97,6 +106,9 @@ impl GitFolders {
     /// Protects what in a repository's folder is never written.
     fn repository(&mut self, folder: &Path) {
         self.never(folder);
+        let leads = LEADS.iter().map(|name| folder.join(name));
+        let is_missing = |path: &PathBuf| fs::symlink_metadata(path).is_err();
+        self.absent.extend(leads.filter(is_missing));
         let worktrees = fs::read_dir(folder.join("worktrees"));
         for worktree in worktrees.into_iter().flatten().flatten().take(MOST) {
             self.never(&worktree.path());

@@ -90,6 +90,9 @@ pub struct Boundary {
     pub protected: Vec<PathBuf>,
     /// What is never written either where more becomes writable: it holds what is protected.
     pub obeyed: Vec<PathBuf>,
+    /// What is not there and must not come to be, since it would lead programs elsewhere: where a
+    /// sandbox cannot prevent it, it is to be removed as soon as it is found.
+    pub absent: Vec<PathBuf>,
     /// What may not even be read.
     pub hidden: Vec<PathBuf>,
     /// The private temporary folder, which is writable.
@@ -116,6 +119,7 @@ impl Boundary {
             let git = git::folders(&root);
             boundary.writable.extend(git.writable);
             protected.extend(git.protected);
+            boundary.absent.extend(git.absent);
             let names = PROTECTED.iter().chain(settings.protected);
             protected.extend(names.map(|name| root.join(name)));
             boundary.writable.push(root);
@@ -132,6 +136,7 @@ impl Boundary {
             protected.extend(home::protected(&home));
         }
         protected.extend(settings.own.iter().map(|path| real(path)));
+        boundary.absent = without_needless(boundary.absent);
         boundary.writable = without_needless(boundary.writable);
         boundary.obeyed = without_needless(protected.clone());
         // What is not below anything writable needs no protection.

@@ -136,7 +136,7 @@ mod tests {
         let closed = path.join("a/closed");
         fs::create_dir_all(&closed).unwrap();
         fs::write(closed.join("file"), "x").unwrap();
-        fs::set_permissions(&closed, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
         drop(temp);
         assert!(!path.exists());
     }

@@ -50,7 +50,7 @@ fn a_workspace_is_writable_but_for_what_programs_obey() {
         protected: &[".other"],
         ..BoundarySettings::new(&workspace, &path.join("temp"))
     });
-    assert_eq!(boundary.writable, [workspace.clone()]);
+    assert_eq!(boundary.writable, std::slice::from_ref(&workspace));
     let table = [
         ("a", true),
         (".git/index.lock", true),
@@ -105,6 +105,10 @@ fn a_linked_worktree_can_commit_and_nothing_more() {
         let path = main.join(".git").join(name);
         assert!(!boundary.lets_write(&path), "{name}");
     }
+    assert_eq!(
+        boundary.absent,
+        ["commondir", "gitdir"].map(|name| main.join(".git").join(name))
+    );
     assert!(!boundary.lets_write(&tree.join(".git")));
     assert!(!boundary.lets_write(&main.join("file")));
 }

@@ -2,6 +2,8 @@
 
 use regex::{Regex, RegexBuilder};
 
+use super::names;
+
 /// The longest pattern, compiled: one that says more is no name of a tool.
 const SIZE: usize = 64 * 1024;
 
@@ -30,22 +32,6 @@ pub struct MatcherError {
     /// What is wrong with it.
     pub reason: String,
 }
-
-/// Tools that go by other names as well in settings that people have.
-const NAMES: [(&str, &[&str]); 12] = [
-    ("apply_patch", &["ApplyPatch", "Edit", "Write", "MultiEdit"]),
-    ("bash", &["Bash"]),
-    ("edit", &["Edit", "MultiEdit"]),
-    ("glob", &["Glob"]),
-    ("grep", &["Grep"]),
-    ("job_output", &["JobOutput", "BashOutput"]),
-    ("job_stop", &["JobStop", "KillShell"]),
-    ("read", &["Read"]),
-    ("terminal", &["Terminal", "Bash"]),
-    ("todo", &["Todo", "TodoWrite"]),
-    ("web_fetch", &["WebFetch"]),
-    ("write", &["Write"]),
-];
 
 impl Matcher {
     /// Reads a matcher as it is written.
@@ -84,9 +70,7 @@ impl Matcher {
     /// Whether it matches this tool, by any of its names.
     #[must_use]
     pub fn matches_tool(&self, name: &str) -> bool {
-        let mut others = NAMES.iter().filter(|(ours, _)| *ours == name);
-        self.matches(name)
-            || others.any(|(_, others)| others.iter().any(|other| self.matches(other)))
+        self.matches(name) || names::others(name).iter().any(|other| self.matches(other))
     }
 }
 

@@ -5,14 +5,31 @@
 //! of them at once; what they say is read by the contract in `docs/hooks.md` and merged: a denial
 //! beats a question, a question beats a consent.
 //!
-//! It must not know: how a command is run, and how what happened is shown.
+//! It must not know: what a kernel makes of what is said, and how what happened is shown.
+//!
+//! ```
+//! use tooloop::hooks::{HookEvent, HookRule};
+//!
+//! let rule = HookRule::new(HookEvent::PreToolUse, "./check.sh").matching("Bash|Edit");
+//! let matcher = rule.parsed_matcher()?;
+//! assert!(matcher.matches_tool("bash") && !matcher.matches_tool("read"));
+//! # Ok::<(), tooloop::hooks::MatcherError>(())
+//! ```
 
+mod answer;
+mod command;
 mod event;
 mod matcher;
+mod names;
 mod outcome;
 mod rule;
+mod said;
+mod set;
 
+pub use command::CommandRunner;
 pub use event::{HookEvent, UnknownEvent};
 pub use matcher::{Matcher, MatcherError};
-pub use outcome::{HookEnd, HookOutcome, HookRunner};
+pub use outcome::{HookEnd, HookNote, HookOutcome, HookRunner};
 pub use rule::{HookRule, Hooks};
+pub(crate) use said::Said;
+pub(crate) use set::{About, HookSet, SessionHooks, Subject};

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
+use tooloop_model::ToolUseId;
 
-use super::HookRule;
+use super::{HookEvent, HookRule};
 
 /// Runs the commands of hooks.
 pub trait HookRunner: Debug + Send + Sync {
@@ -28,6 +29,23 @@ pub struct HookOutcome {
     pub is_cut: bool,
     /// How long it took.
     pub duration: Duration,
+}
+
+/// A hook that begins or has ended, for front ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HookNote {
+    /// Its number within the session: the same when it begins and when it has ended.
+    pub hook: u64,
+    /// What it is told of.
+    pub event: HookEvent,
+    /// The call that this is about, if it is about one.
+    pub tool_use_id: Option<ToolUseId>,
+    /// Its command.
+    pub command: String,
+    /// Where it is written.
+    pub source: String,
+    /// What came of it; `None` when it begins.
+    pub outcome: Option<HookOutcome>,
 }
 
 /// How the command of a hook ended.

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tooloop_kernel::{
-    Budget, Continue, Delivery, Entry, Fallback, Input, Judgement, Limits, OutputCheck, OutputForm,
-    OutputWay, Permission, Settings, TurnEnd, Verdict,
+    Advice, Budget, Continue, Delivery, Entry, Fallback, Input, Judgement, Limits, OutputCheck,
+    OutputForm, OutputWay, Permission, Settings, TurnEnd, Verdict,
 };
 use tooloop_model::{
-    AssistantMessage, Content, Message, Money, Price, RawJson, ToolResult, ToolUseId,
+    AssistantMessage, Content, JsonObject, Message, Money, Price, RawJson, ToolResult, ToolUse,
+    ToolUseId,
 };
 
 use super::gate::asked;
@@ -347,9 +348,24 @@ struct Fate<'a> {
     started: bool,
     permission: Option<&'a Permission>,
     finished: Option<(usize, &'a ToolResult)>,
+    /// What it was run with in place of what the model wrote, before somebody was asked.
+    rewritten: Option<&'a JsonObject>,
 }
 
 impl Fate<'_> {
+    /// What hooks had the model told with a refusal. With what a tool said it is one.
+    fn told_beside(&self) -> Vec<String> {
+        let denied = matches!(self.permission, Some(Permission::Denied { .. }));
+        let Some((_, result)) = self.finished.filter(|_| denied) else {
+            return Vec::new();
+        };
+        let texts = result.content.iter().skip(1).filter_map(|part| match part {
+            Content::Text(text) => Some(text.clone()),
+            Content::Image(_) | Content::Document(_) => None,
+        });
+        texts.collect()
+    }
+
     /// What somebody had to allow runs as what has effects does.
     const fn has_effects(&self) -> bool {
         self.started || matches!(self.permission, Some(Permission::Allowed { .. }))
@@ -386,6 +402,25 @@ pub(super) fn judgements(
 struct Before {
     all_done: usize,
     effects_done: usize,
+}
+
+/// What was said of calls before they were judged, as far as it shows: what they were run with in
+/// place of what the model wrote, and what the model is told beside a refusal.
+pub(super) fn advice<'a>(
+    calls: impl Iterator<Item = &'a ToolUse>,
+    records: &[Recorded],
+) -> HashMap<ToolUseId, Advice> {
+    let fates = fates(records);
+    let advice = calls.filter_map(|call| {
+        let fate = fates.get(&call.id)?;
+        let advice = Advice {
+            input: fate.rewritten.cloned(),
+            context: fate.told_beside(),
+            ..Advice::default()
+        };
+        (advice != Advice::default()).then(|| (call.id.clone(), advice))
+    });
+    advice.collect()
 }
 
 /// How a call was judged. It may have been answered before one with effects that stands before it,
@@ -433,6 +468,15 @@ fn fates(records: &[Recorded]) -> BTreeMap<&ToolUseId, Fate<'_>> {
                 tool_use_id,
                 permission,
             } => fates.entry(tool_use_id).or_default().permission = Some(permission),
+            Entry::CallRewritten { tool_use_id, input } => {
+                let next = records.get(at.saturating_add(1)).map(|next| &next.entry);
+                let answered = matches!(next, Some(Entry::Permission { tool_use_id: id, .. })
+                    if id == tool_use_id);
+                let fate = fates.entry(tool_use_id).or_default();
+                if !answered {
+                    fate.rewritten.get_or_insert(input);
+                }
+            }
             Entry::CallFinished(result) => {
                 let fate = fates.entry(&result.tool_use_id).or_default();
                 fate.finished.get_or_insert((at, result));

@@ -17,6 +17,12 @@ impl RecordedGate {
         *self.lock() = judgements;
     }
 
+    /// What is said of a call from now on.
+    pub(super) fn learn(&self, id: ToolUseId, verdict: Verdict) {
+        let effect = AccessEffect::Effectful;
+        self.lock().insert(id, Judgement { verdict, effect });
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<ToolUseId, Judgement>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tooloop_kernel::{
-    Answer, Continue, Delivery, Entry, Input, Permission, StopJudgement, TurnEnd,
+    Answer, Continue, Delivery, Entry, Input, Permission, StopJudgement, TurnEnd, Verdict,
 };
-use tooloop_model::{HistoryMessage, Request, StreamEvent, ToolResult};
+use tooloop_model::{HistoryMessage, Request, StreamEvent, ToolResult, ToolUseId};
 use tooloop_provider::{RecordedCall, RecordedReply, first_difference};
 
 use super::Difference;
@@ -186,6 +186,11 @@ impl Player<'_> {
         let ids = message.into_iter().flat_map(|message| message.tool_uses());
         let ids = ids.map(|tool_use| tool_use.id.clone());
         self.gate.know(foresight::judgements(ids, behind));
+        let calls = || message.into_iter().flat_map(|message| message.tool_uses());
+        self.advice = foresight::advice(calls(), behind);
+        let told = calls().filter(|call| self.advice.contains_key(&call.id));
+        let told = told.map(|call| call.name.clone()).collect();
+        self.configure(|settings| settings.hooked.before = told)?;
         let queued = if message.is_some() {
             foresight::queued(behind)
         } else {
@@ -262,18 +267,98 @@ impl Player<'_> {
         })
     }
 
+    /// Those who have a say in the call that a record is about say it now. Only the order in which
+    /// records came of it is known.
+    fn advise(&mut self, id: &ToolUseId) -> Option<Step> {
+        let consult = self.consults.remove(id)?;
+        let advice = self.advice.remove(id).unwrap_or_default();
+        Some(self.step(Input::Consulted { consult, advice }))
+    }
+
+    /// What a hook has ended the turn with, if it has by the time that this is answered.
+    fn stopped(&self) -> Option<Input> {
+        let end = foresight::turn_end(self.left());
+        let TurnEnd::HookStopped { reason } = end? else {
+            return None;
+        };
+        let after = self.left().get(1).map(|record| &record.entry);
+        let stops = match after? {
+            Entry::TurnEnd(_) => true,
+            Entry::CallFinished(result) => words::is_stopped_by_a_hook(result),
+            _ => false,
+        };
+        let reason = reason.clone();
+        stops.then_some(Input::HookStop { reason })
+    }
+
     fn tools(&mut self, expected: &Recorded) -> Step {
         let waits = "calls have not been answered";
+        let about = match &expected.entry {
+            Entry::CallFinished(result) if words::closed(result).is_none() => {
+                Some(&result.tool_use_id)
+            }
+            Entry::CallRewritten { tool_use_id, .. }
+            | Entry::CallStarted { tool_use_id }
+            | Entry::Permission { tool_use_id, .. } => Some(tool_use_id),
+            _ => None,
+        };
+        if let Some(id) = about
+            && let Some(step) = self.advise(id)
+        {
+            return step;
+        }
         match &expected.entry {
             Entry::CallFinished(result) => match words::closed(result) {
                 Some(Closed::Dead) => Err(self.died(waits)),
+                Some(Closed::NotBegun | Closed::NotAllowed)
+                    if words::is_stopped_by_a_hook(result) =>
+                {
+                    let end = foresight::turn_end(self.left());
+                    let reason = match end {
+                        Some(TurnEnd::HookStopped { reason }) => reason.clone(),
+                        // Something else has ended the turn after it.
+                        _ => "(not on record)".into(),
+                    };
+                    self.step(Input::HookStop { reason })
+                }
                 Some(Closed::NotBegun | Closed::NotAllowed | Closed::Running) => {
                     let end = foresight::turn_end(self.left());
                     let input = end.and_then(|end| foresight::breaks_off(end, self.deadline));
                     self.step(input.unwrap_or(Input::Interrupt))
                 }
-                None => self.finish(result),
+                None => {
+                    if let Some(stop) = self.stopped() {
+                        self.step(stop)?;
+                    }
+                    self.finish(result)
+                }
             },
+            // Whoever was asked has put another input in the place.
+            Entry::CallRewritten { tool_use_id, input } => {
+                let next = self.left().get(1).map(|record| &record.entry);
+                let Some(ask) = self.asks.remove(tool_use_id) else {
+                    return Err(self.stuck("nobody had a say in this call"));
+                };
+                let mut rule = None;
+                match next {
+                    Some(Entry::Permission {
+                        permission: Permission::Allowed { rule: added },
+                        ..
+                    }) => rule.clone_from(added),
+                    // With this input a rule denies it, whoever has said yes.
+                    Some(Entry::Permission {
+                        permission: Permission::Denied { reason, .. },
+                        tool_use_id: id,
+                    }) if id == tool_use_id => {
+                        let reason = reason.clone();
+                        self.gate.learn(id.clone(), Verdict::Deny { reason });
+                    }
+                    _ => {}
+                }
+                let input = Some(input.clone());
+                let answer = Answer::Allow { rule, input };
+                self.step(Input::Answered { ask, answer })
+            }
             Entry::Permission {
                 tool_use_id,
                 permission,
@@ -282,7 +367,7 @@ impl Player<'_> {
                     return Err(self.stuck("nobody is asked about this call"));
                 };
                 let answer = match permission.clone() {
-                    Permission::Allowed { rule } => Answer::Allow { rule },
+                    Permission::Allowed { rule } => Answer::Allow { rule, input: None },
                     Permission::Denied { reason, stops } => Answer::Deny { reason, stops },
                 };
                 self.step(Input::Answered { ask, answer })
@@ -304,6 +389,7 @@ impl Player<'_> {
         self.stop = None;
         self.runs.clear();
         self.asks.clear();
+        self.consults.clear();
         self.compare.turn_begins();
         match self.step(Input::Resumed) {
             Ok(()) => self.turn = None,

@@ -126,7 +126,7 @@ impl Live {
             progress: Progress::none(),
             background: self.background.clone(),
             withheld: self.gate.withheld(&tool_use.name),
-            grants: self.gate.grants(&tool_use),
+            grants: self.gate.grants(tool_use),
         };
         let run = AssertUnwindSafe(tool.run(input, &context)).catch_unwind();
         let result = run.await.unwrap_or_else(|_| {

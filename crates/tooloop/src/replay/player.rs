@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use tooloop_kernel::{Continue, Effect, Entry, Input, Kernel, Settings, Transcript, TurnEnd};
+use tooloop_kernel::{
+    Advice, Continue, Effect, Entry, Input, Kernel, Settings, Transcript, TurnEnd,
+};
 use tooloop_model::{
     HistoryMessage, ModelErrorKind, Money, Request, ToolResult, ToolUse, ToolUseId,
 };
@@ -60,6 +62,10 @@ pub(super) struct Player<'a> {
     pub(super) model: Option<(u64, Request)>,
     pub(super) runs: HashMap<ToolUseId, u64>,
     pub(super) asks: HashMap<ToolUseId, u64>,
+    /// Calls that somebody had a say in, which has not been said yet.
+    pub(super) consults: HashMap<ToolUseId, u64>,
+    /// What was said of them.
+    pub(super) advice: HashMap<ToolUseId, Advice>,
     /// Runs until a failed call is tried again.
     pub(super) timer: Option<u64>,
     /// Runs until the turn has taken as long as it may.
@@ -104,6 +110,8 @@ impl<'a> Player<'a> {
             model: None,
             runs: HashMap::new(),
             asks: HashMap::new(),
+            consults: HashMap::new(),
+            advice: HashMap::new(),
             timer: None,
             deadline: None,
             stop: None,
@@ -265,6 +273,12 @@ impl<'a> Player<'a> {
             Effect::Void { call } => self.tell(Event::Voided { call }),
             Effect::RunTool { run, tool_use } => self.run(run, tool_use),
             Effect::CancelTool { run } => self.runs.retain(|_, other| *other != run),
+            Effect::Consult { consult, tool_use } => {
+                self.consults.insert(tool_use.id, consult);
+            }
+            Effect::CancelConsult { consult } => {
+                self.consults.retain(|_, other| *other != consult);
+            }
             Effect::Ask { ask, tool_use, .. } => {
                 self.asks.insert(tool_use.id, ask);
             }

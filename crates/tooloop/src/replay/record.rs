@@ -60,6 +60,7 @@ fn redacted(redactor: &Redactor, entry: &Entry) -> Entry {
             redactor.redact_message(&mut clean);
             *message = Arc::new(HistoryMessage::new(clean));
         }
+        Entry::CallRewritten { input, .. } => redactor.redact_object(input),
         Entry::CallFinished(result) => redactor.redact_result(result),
         Entry::Permission { permission, .. } => match permission {
             Permission::Allowed { rule } => {

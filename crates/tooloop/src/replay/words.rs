@@ -20,6 +20,9 @@ const BROKEN_OFF: [(&str, &str, Closed); 3] = [
     ),
 ];
 
+/// How its answers begin to calls that had not begun when a hook ended the turn.
+const HOOK_STOPPED: &str = "not run: a hook ended the turn";
+
 /// How its answer begins to a call that was one too many.
 const TOO_MANY: &str = "not run: the limit of ";
 
@@ -57,6 +60,12 @@ pub(super) fn closed(result: &ToolResult) -> Option<Closed> {
     broken
         .find(|(begin, end, _)| text.starts_with(begin) && text.ends_with(end))
         .map(|(_, _, closed)| *closed)
+}
+
+/// Whether a hook had ended the turn before this call began.
+pub(super) fn is_stopped_by_a_hook(result: &ToolResult) -> bool {
+    let text = only_text(&result.content).filter(|_| result.is_error);
+    text.is_some_and(|text| text.starts_with(HOOK_STOPPED))
 }
 
 /// The limit of calls that this one was beyond, if the kernel says so.
@@ -219,18 +228,23 @@ mod tests {
 
     #[test]
     fn calls_that_were_broken_off() {
-        for input in [
-            Input::Interrupt,
-            Input::HookStop {
-                reason: "no".into(),
-            },
+        let broken = [Closed::Running, Closed::NotAllowed, Closed::NotBegun];
+        let stop = Input::HookStop {
+            reason: "no".into(),
+        };
+        for (input, expected, by_a_hook) in [
+            (Input::Interrupt, &broken[..], false),
+            // What runs comes to its end.
+            (stop, broken.get(1..).unwrap(), true),
         ] {
             let mut kernel = kernel(Settings::default());
             prompt(&mut kernel);
             reply(&mut kernel, 1, &["look", "ask", "act"]);
-            let closed: Vec<_> = answers(&kernel.step(input)).iter().map(closed).collect();
-            let expected = [Closed::Running, Closed::NotAllowed, Closed::NotBegun];
-            assert_eq!(closed, expected.map(Some));
+            let answers = answers(&kernel.step(input));
+            let closed: Vec<_> = answers.iter().filter_map(closed).collect();
+            assert_eq!(closed, expected);
+            let last = answers.last().unwrap();
+            assert_eq!(is_stopped_by_a_hook(last), by_a_hook);
         }
     }
 

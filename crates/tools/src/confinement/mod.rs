@@ -49,6 +49,8 @@ pub struct ToolConfinement {
     pub policy: Confinement,
     /// What is never written either where a call is given more to write.
     pub obeyed: Vec<PathBuf>,
+    /// What is not there and must not come to be; what a command made of it is removed.
+    pub absent: Vec<PathBuf>,
     /// How the proxy is set up that lets a call reach some hosts. Its hosts are added to.
     pub proxy: SandboxProxySettings,
 }
@@ -78,6 +80,7 @@ impl ToolConfinement {
             },
             sandbox,
             obeyed: profile.read_only.clone(),
+            absent: Vec::new(),
             profile: Arc::new(profile),
             proxy: SandboxProxySettings {
                 port,
@@ -154,6 +157,7 @@ impl ToolConfinement {
             },
             proxy,
             confinement: self.policy.clone(),
+            absent: self.absent.clone(),
             directory: directory.to_owned(),
         })
     }
@@ -191,6 +195,7 @@ pub struct Wall {
     confined: Confined,
     proxy: Option<SandboxProxy>,
     confinement: Confinement,
+    absent: Vec<PathBuf>,
     /// Where it runs.
     directory: PathBuf,
 }
@@ -200,6 +205,34 @@ impl Wall {
     #[must_use]
     pub fn confined(&self) -> Confined {
         self.confined.clone()
+    }
+}
+
+impl Wall {
+    /// Removes what must not be there; gives the paths of what was.
+    fn clear(&self) -> Vec<PathBuf> {
+        let mut cleared = Vec::new();
+        for path in &self.absent {
+            let Ok(found) = std::fs::symlink_metadata(path) else {
+                continue;
+            };
+            let removed = if found.is_dir() {
+                std::fs::remove_dir_all(path)
+            } else {
+                std::fs::remove_file(path)
+            };
+            if removed.is_ok() {
+                cleared.push(path.clone());
+            }
+        }
+        cleared
+    }
+}
+
+impl Drop for Wall {
+    fn drop(&mut self) {
+        // Nobody may have looked for refusals.
+        drop(self.clear());
     }
 }
 

@@ -12,7 +12,7 @@ use tooloop_exec::{Mechanism, Output, SandboxNetwork, SandboxProfile};
 use tooloop_policy::Grant;
 use tooloop_tool::SandboxRefusal;
 
-use super::Wall;
+use super::{TempView, Wall};
 
 /// How many lines of output are looked at, from the end.
 const LINES: usize = 400;
@@ -24,7 +24,13 @@ const BEFORE: usize = 4;
 const MOST: usize = 5;
 
 /// The words of errors about files, as mounts give them.
-const READ_ONLY: [&str; 2] = ["read-only file system", "erofs"];
+const READ_ONLY: [&str; 4] = [
+    "read-only file system",
+    "erofs",
+    // Of what something is mounted on: it can neither be renamed nor removed.
+    "device or resource busy",
+    "ebusy",
+];
 
 /// The words of those that rules on processes give. Files have them for other reasons, too.
 const NOT_ALLOWED: [&str; 4] = [
@@ -64,6 +70,13 @@ impl Wall {
                 found.push(refusal);
             }
         };
+        for path in self.clear() {
+            add(SandboxRefusal {
+                what: format!("making {}", path.display()),
+                rule: "it would lead git to another repository, so it was removed again".into(),
+                grant: None,
+            });
+        }
         if let Some(proxy) = &self.proxy {
             for denied in proxy.take_denials() {
                 let host = denied.host.clone();
@@ -93,11 +106,36 @@ impl Wall {
                     add(self.write_refused(path));
                 }
             }
+            if has_mounts && lower.contains("no such file or directory") {
+                let covered = paths(line, &self.directory);
+                let covered = covered.into_iter().find(|path| self.is_covered(path));
+                if let Some(path) = covered {
+                    add(SandboxRefusal {
+                        what: format!("reading {}", path.display()),
+                        rule:
+                            "commands see a private folder in place of the system's temporary ones"
+                                .into(),
+                        grant: Some(Grant::Write(path).to_string()),
+                    });
+                }
+            }
             if self.confined.profile.network == SandboxNetwork::Off && says(&NETWORK_ERRORS) {
                 add(network_refused(line));
             }
         }
         found
+    }
+
+    /// Whether a path is there, and commands see the private folder in its place.
+    fn is_covered(&self, path: &Path) -> bool {
+        let profile = &self.confined.profile;
+        let is_below = |roots: &[PathBuf]| roots.iter().any(|root| path.starts_with(root));
+        TempView::SEEN_AS
+            .iter()
+            .any(|folder| path.starts_with(folder))
+            && !path.starts_with(&profile.temp)
+            && !is_below(&profile.writable)
+            && std::fs::symlink_metadata(path).is_ok()
     }
 
     fn write_refused(&self, path: PathBuf) -> SandboxRefusal {
@@ -155,7 +193,10 @@ fn network_refused(line: &str) -> SandboxRefusal {
 /// The parts of a line between blanks and quotes, without punctuation round them.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '`' | '‘' | '’' | '(' | ')'))
-        .map(|word| word.trim_matches([',', ';', ':', '[', ']', '<', '>', '.']))
+        .map(|word| {
+            let word = word.trim_matches([',', ';', ':', '[', ']', '<', '>']);
+            word.trim_end_matches('.')
+        })
         .filter(|word| !word.is_empty())
 }
 
@@ -185,9 +226,11 @@ fn paths(line: &str, directory: &Path) -> Vec<PathBuf> {
     let mut quoted = line.split(['\'', '"', '`', '‘', '’']);
     quoted.next();
     let quoted = quoted.step_by(2).filter(|word| !word.trim().is_empty());
+    let quoted = quoted.map(|word| (word, true));
     // `sh: line 1: /x/y: Permission denied`: a name between colons may, too.
     let parts = line.split(": ").map(str::trim);
-    for word in quoted.chain(parts).chain(words(line)) {
+    let bare = parts.chain(words(line)).map(|word| (word, false));
+    for (word, is_quoted) in quoted.chain(bare) {
         let word = word.trim_end_matches(':');
         let word = word.split_once("://").map_or(word, |_| "");
         let fits = !word.is_empty() && word.len() < 4096 && !word.contains(['\0', '\n']);
@@ -196,7 +239,7 @@ fn paths(line: &str, directory: &Path) -> Vec<PathBuf> {
         }
         let path = directory.join(word);
         // A bare word is a path only if something is there.
-        let counts = word.contains('/') || std::fs::symlink_metadata(&path).is_ok();
+        let counts = is_quoted || word.contains('/') || std::fs::symlink_metadata(&path).is_ok();
         if counts && !paths.contains(&path) {
             paths.push(path);
         }
@@ -311,12 +354,12 @@ mod tests {
                 Some("git.example.org"),
             ),
             (
-                "npm ERR! network request to https://registry.npmjs.org/x failed, reason: getaddrinfo EAI_AGAIN registry.npmjs.org",
-                Some("registry.npmjs.org"),
+                "npm ERR! network request to https://packages.example.org/x failed, reason: getaddrinfo EAI_AGAIN packages.example.org",
+                Some("packages.example.org"),
             ),
             (
-                "dial tcp: lookup proxy.golang.org: no such host",
-                Some("proxy.golang.org"),
+                "dial tcp: lookup modules.example.org: no such host",
+                Some("modules.example.org"),
             ),
             ("main.go: socket: Network is unreachable", None),
             ("ping: connect: Network is unreachable", None),

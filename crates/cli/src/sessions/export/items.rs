@@ -102,6 +102,13 @@ impl Teller {
             },
             Entry::CallFinished(result) => vec![self.result(result)],
             Entry::CallStarted { .. } => Vec::new(),
+            Entry::CallRewritten { tool_use_id, input } => {
+                let tool = self.tool(tool_use_id);
+                vec![Item::note(&format!(
+                    "{tool} is run with {} in its place",
+                    input.get()
+                ))]
+            }
             Entry::Permission {
                 tool_use_id,
                 permission,

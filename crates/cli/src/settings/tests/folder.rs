@@ -56,9 +56,16 @@ fn what_would_widen_is_not_applied_and_said() {
         ("checkpoints", "checkpoints = false"),
     ];
     // Nothing is wider than the default set of tools, and nothing is ruled out by default.
-    // There is but one word for the sandbox.
-    let is_other =
-        |key: &&key::Key| !["tools", "disable_bypass_permissions", "sandbox"].contains(&key.name);
+    let is_other = |key: &&key::Key| {
+        let rest = [
+            "disable_bypass_permissions",
+            "sandbox_allows",
+            "sandbox_caches",
+            "sandbox_hooks",
+            "tools",
+        ];
+        !rest.contains(&key.name)
+    };
     for key in KEYS.iter().filter(is_other) {
         let is_listed = lines.iter().any(|(name, _)| *name == key.name);
         assert_eq!(

@@ -1,6 +1,6 @@
 //! What the kernel says is done here, and held against its laws.
 
-use tooloop_kernel::{Delivery, Effect, Entry, Input, Permission, Sync, TurnEnd};
+use tooloop_kernel::{AdvisedVerdict, Delivery, Effect, Entry, Input, Permission, Sync, TurnEnd};
 use tooloop_model::{
     BlockStart, Content, Message, Request, StreamEvent, ToolInput, ToolUse, ToolUseId,
 };
@@ -51,8 +51,28 @@ impl World {
             }
             Effect::RunTool { run, tool_use } => self.run(*run, tool_use),
             Effect::CancelTool { run } => assert!(self.now.runs.remove(run).is_some()),
+            Effect::Consult { consult, tool_use } => {
+                // All at once, before anything of the message is judged.
+                assert!(self.now.call.is_none() && self.now.asks.is_empty());
+                assert!(
+                    self.kernel
+                        .settings()
+                        .hooked
+                        .before
+                        .contains(&tool_use.name)
+                );
+                let written = self.record.calls.iter().any(|call| call == tool_use);
+                assert!(written, "consulted about what the model did not write");
+                newer(&mut self.now.newest_consult, *consult);
+                self.now.consults.insert(*consult, tool_use.clone());
+            }
+            Effect::CancelConsult { consult } => {
+                assert!(self.now.consults.remove(consult).is_some());
+            }
             Effect::Ask { ask, tool_use, .. } => {
-                assert!(asked(&tool_use.name) && self.now.asks.is_empty());
+                let advised = self.now.advised.get(&tool_use.id);
+                let advised = matches!(advised, Some(AdvisedVerdict::Ask { .. }));
+                assert!((asked(&tool_use.name) || advised) && self.now.asks.is_empty());
                 assert!(!self.record.answered.contains(&tool_use.id));
                 newer(&mut self.now.newest_ask, *ask);
                 self.now.asks.insert(*ask, tool_use.clone());
@@ -99,6 +119,8 @@ impl World {
                     assert_eq!(queued.len(), 0);
                 }
                 self.now.in_turn = false;
+                self.now.stopped = false;
+                self.now.advised.clear();
                 let broken_off = ["Interrupted", "HookStopped", "Deadline"];
                 let told = format!("{end:?}");
                 self.now.interrupted = broken_off.iter().any(|end| told.starts_with(end));
@@ -139,8 +161,9 @@ impl World {
                 let runs = self.now.runs.values().any(|tool_use| tool_use.id == *id);
                 assert!(!runs, "{id} is answered while it runs");
             }
-            Entry::Permission { tool_use_id, .. } => {
+            Entry::Permission { tool_use_id, .. } | Entry::CallRewritten { tool_use_id, .. } => {
                 assert!(self.record.has(tool_use_id));
+                assert!(!self.record.started.contains(tool_use_id));
             }
             Entry::Retry { .. }
             | Entry::Discarded { .. }
@@ -191,6 +214,21 @@ impl World {
         } = tool_use;
         newer(&mut self.now.newest_run, run);
         assert!(matches!(input, ToolInput::Valid(_)), "{id} has no input");
+        assert!(!self.now.stopped, "{id} begins after a hook's stop");
+        let consulted = self.now.consults.values().any(|call| call.id == *id);
+        assert!(!consulted, "{id} does not wait for advice");
+        let advised = self.now.advised.get(id);
+        assert!(!matches!(advised, Some(AdvisedVerdict::Deny { .. })));
+        assert!(!input.json().contains("forbidden"), "{id} is refused");
+        // What runs is what the model wrote, or what is on record in its place.
+        let written = self.record.calls.iter().find(|call| call.id == *id);
+        let rewritten = self.record.rewritten.get(id);
+        if let Some(written) = written {
+            let expected = rewritten.map_or(written.input.json(), |input| input.get());
+            assert_eq!(input.json(), expected);
+        }
+        let hooked = self.kernel.settings().hooked.before.contains(name);
+        assert!(!(hooked && self.now.call.is_some()), "{id} runs early");
         let free = name == "read";
         assert!(
             free || matches!(name.as_str(), "bash" | "write") || asked(name),
@@ -227,7 +265,10 @@ impl World {
         if !free {
             assert!(self.record.started.contains(id), "{id} is not on record");
             assert_eq!(self.durable, self.journal.len(), "the record is not safe");
-            assert!(!asked(name) || self.record.allowed.contains(id));
+            let rule = name.contains("rule") || input.json().contains("rule");
+            let advised = advised == Some(&AdvisedVerdict::Allow) && !rule;
+            let allowed = self.record.allowed.contains(id);
+            assert!(!asked(name) || allowed || advised, "{id} is not allowed");
             assert!(self.acted.insert(id.clone()), "{id} runs twice");
         }
         self.now.runs.insert(run, tool_use.clone());
@@ -256,6 +297,7 @@ impl Now {
         self.call.is_none()
             && self.runs.is_empty()
             && self.asks.is_empty()
+            && self.consults.is_empty()
             && self.timers.is_empty()
             && self.stop.is_none()
     }
@@ -272,6 +314,9 @@ impl Record {
             }
             Entry::CallStarted { tool_use_id } => {
                 self.started.insert(tool_use_id.clone());
+            }
+            Entry::CallRewritten { tool_use_id, input } => {
+                self.rewritten.insert(tool_use_id.clone(), input.clone());
             }
             Entry::CallFinished(result) => {
                 self.answered.insert(result.tool_use_id.clone());

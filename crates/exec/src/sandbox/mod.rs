@@ -2,9 +2,9 @@
 //!
 //! A command runs below a helper, which is this program (or another one that calls
 //! [`sandbox_main`]) started once more with a hidden argument. The helper is told the profile by a
-//! descriptor, shuts itself in, and becomes the shell. Where bubblewrap can be used, the helper runs
-//! inside of its namespaces; else Landlock and seccomp stand alone, and [`Enforced::gaps`] says what
-//! stays open.
+//! descriptor, shuts itself in, and becomes the shell. Where it may it makes namespaces first; where
+//! only bubblewrap may, the helper runs inside of those that this one makes; else Landlock and
+//! seccomp stand alone, and [`Enforced::gaps`] says what stays open.
 
 mod bubblewrap;
 mod confine;
@@ -13,6 +13,9 @@ mod filter;
 mod forward;
 mod helper;
 mod init;
+mod layout;
+mod mounts;
+mod namespaces;
 mod places;
 mod privileges;
 mod probe;
@@ -24,8 +27,8 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use self::bubblewrap::Bubblewrap;
 pub(crate) use self::confine::{Confinement, Shut};
+use self::namespaces::Namespaces;
 pub(crate) use self::places::Places;
 
 pub use enforced::{Enforced, Gap, Mechanism, MissingFeature, SandboxUnavailable};
@@ -71,6 +74,8 @@ pub enum SandboxNetwork {
 pub struct SandboxOptions {
     /// The program that calls [`sandbox_main`]; `None`: this one.
     pub helper: Option<PathBuf>,
+    /// Whether the helper may make namespaces by itself.
+    pub namespaces: bool,
     /// Whether bubblewrap may be used.
     pub bubblewrap: bool,
     /// The newest version of Landlock that may be used; `None`: what the kernel has.
@@ -81,6 +86,7 @@ impl Default for SandboxOptions {
     fn default() -> Self {
         Self {
             helper: None,
+            namespaces: true,
             bubblewrap: true,
             landlock_abi: None,
         }
@@ -98,7 +104,7 @@ struct Inner {
     enforced: Enforced,
     /// The program of the helper, as it was when the sandbox was tried.
     helper: OwnedFd,
-    bubblewrap: Option<Bubblewrap>,
+    namespaces: Option<Namespaces>,
 }
 
 impl Sandbox {

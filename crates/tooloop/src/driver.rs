@@ -11,7 +11,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ use crate::keeping::Journal;
 use crate::model_call::ModelCall;
 use crate::output_schema::OutputSchema;
 use crate::results::Results;
-use crate::session::Command;
+use crate::session::{CloseReason, Command};
 use crate::trace::Trace;
 use crate::turn::{ReportSender, TurnUnderWay};
 use crate::{
@@ -99,6 +99,7 @@ pub(crate) fn start(parts: Parts) -> Session {
     let (noticing, noticed) = watch::channel(false);
     let background = Background::default();
     let end = CancellationToken::new();
+    let why = Arc::new(OnceLock::new());
     let id = parts.store.session();
     let workspace = parts.workspace.clone();
     let warnings = parts.warnings.clone();
@@ -136,6 +137,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         kernel,
         hooks,
         hooking: Hooking::default(),
+        why: Arc::clone(&why),
         output: parts.output,
         stop_hook: parts.stop_hook,
         judging: None,
@@ -179,6 +181,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         background,
         noticed,
         end,
+        why,
         task: Some(task),
     }
 }
@@ -187,6 +190,8 @@ struct Driver {
     kernel: Kernel,
     hooks: Option<Arc<SessionHooks>>,
     hooking: Hooking,
+    /// Why the session ends, if whoever ends it says so.
+    why: Arc<OnceLock<CloseReason>>,
     gate: Arc<RegistryGate>,
     provider: Arc<dyn Provider>,
     registry: Registry,

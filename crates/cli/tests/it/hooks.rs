@@ -108,6 +108,7 @@ fn each_event_is_told_its_facts() {
         assert_eq!(told["permission_mode"], "default");
     }
     assert_eq!(kept(&scratch, "start")["source"], "startup");
+    assert_eq!(kept(&scratch, "end")["reason"], "other");
     assert_eq!(kept(&scratch, "prompt")["prompt"], "go");
     // Of several calls the last is in the file.
     let pre = kept(&scratch, "pre");
@@ -118,12 +119,10 @@ fn each_event_is_told_its_facts() {
     assert_eq!(kept(&scratch, "request")["tool_use_id"], "c");
     let post = kept(&scratch, "post");
     assert_eq!(post["tool_use_id"], "a");
-    assert!(
-        post["tool_response"]["content"]
-            .as_str()
-            .unwrap()
-            .contains("hi")
-    );
+    let response = post["tool_response"].as_object().unwrap();
+    assert_eq!(response.keys().collect::<Vec<_>>(), ["content", "is_error"]);
+    assert!(response["content"].as_str().unwrap().contains("hi"));
+    assert_eq!(response["is_error"], false);
     let failure = kept(&scratch, "failure");
     let file = scratch.workspace().join("missing").display().to_string();
     assert_eq!(

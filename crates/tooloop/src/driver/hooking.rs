@@ -86,7 +86,8 @@ impl Driver {
 
     /// The session ends; nothing else of it runs any more.
     pub(super) async fn session_ends(&mut self) {
-        let subject = Subject::SessionEnd { reason: "other" };
+        let reason = self.why.get().copied().unwrap_or_default().name();
+        let subject = Subject::SessionEnd { reason };
         if let Some(hooks) = self.hooks.as_ref().filter(|hooks| hooks.wants(&subject)) {
             hooks.run(subject, Some(END), Span::none()).await;
         }

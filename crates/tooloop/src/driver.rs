@@ -34,7 +34,7 @@ use tooloop_tool::{Background, Progress, Registry, ToolContext, ToolError, ToolO
 use tracing::{Instrument, Span};
 
 use crate::checkpoints::{Checkpoints, Place};
-use crate::driver::hooking::{Heard, Hooking};
+use crate::driver::hooking::{Answered, Heard, Hooking};
 use crate::event::Broadcast;
 use crate::gate::RegistryGate;
 use crate::hooks::{HookSet, SessionHooks};
@@ -214,7 +214,7 @@ struct Driver {
     told: Vec<(usize, CancellationToken)>,
     /// The newest call that is on record as about to run: one with effects.
     started: Option<ToolUseId>,
-    questions: FuturesUnordered<BoxFuture<'static, (u64, Reply)>>,
+    questions: FuturesUnordered<BoxFuture<'static, (u64, Answered)>>,
     /// The questions that still want an answer.
     asked: HashMap<u64, ToolUse>,
     /// The calls that run with another input than the model wrote, since whoever was asked wants it
@@ -262,7 +262,7 @@ enum Came {
     Command(Option<Command>),
     Model(Result<tooloop_model::StreamEvent, tooloop_model::ModelError>),
     Tool(Result<(tokio::task::Id, Ran), JoinError>),
-    Reply(u64, Reply),
+    Reply(u64, Answered),
     Heard(Heard),
     Timer(u64),
     /// Whether the model is done; `None` if nobody said so in time.
@@ -621,10 +621,14 @@ impl Driver {
         Some((stop, input))
     }
 
-    fn replied(&mut self, ask: u64, reply: Reply) -> Option<Input> {
+    fn replied(&mut self, ask: u64, answered: Answered) -> Option<Input> {
         let tool_use = self.asked.remove(&ask)?;
+        let Answered { reply, by_hook } = answered;
         if matches!(reply, Reply::Deny { .. } | Reply::DenyAndStop { .. }) {
             self.gate.refused(&tool_use);
+            if let Some(turn) = self.turn.as_mut().filter(|_| by_hook) {
+                turn.answered_by_hook(&tool_use.id);
+            }
         }
         let answer = match reply {
             Reply::Allow => Answer::Allow {

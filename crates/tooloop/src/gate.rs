@@ -95,6 +95,14 @@ impl RegistryGate {
         }
     }
 
+    /// Whether the policy refuses a call by itself, or there is nothing that could be run.
+    pub(crate) fn denies(&self, tool_use: &ToolUse) -> bool {
+        match self.judge(tool_use).verdict {
+            Verdict::Deny { .. } | Verdict::Invalid { .. } => true,
+            Verdict::Allow | Verdict::Ask { .. } => false,
+        }
+    }
+
     /// Whether a rule wants a call asked about.
     pub(crate) fn asked_by_a_rule(&self, tool_use: &ToolUse) -> bool {
         let verdict = self.judge(tool_use).verdict;

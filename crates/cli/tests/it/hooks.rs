@@ -62,10 +62,9 @@ fn c16_a_call_that_a_hook_refuses_takes_no_neighbour_down() {
     let refused = ("permission denied, not run: no rm here".to_owned(), true);
     assert_eq!(done.tool_result("b"), refused);
     assert_eq!(first_line(&done, "c"), "c");
-    assert_eq!(
-        done.result()["permission_denials"][0]["reason"],
-        "no rm here"
-    );
+    let denial = &done.result()["permission_denials"][0];
+    assert_eq!(denial["reason"], "no rm here");
+    assert_eq!(denial["decided_by"], "hook");
     assert_eq!(warnings(&done), Vec::<String>::new());
     server.assert_clean();
 }

@@ -48,7 +48,8 @@ impl Driver {
         let tool_use = self.asked.remove(&ask)?;
         let Answered { reply, by_hook } = answered;
         if matches!(reply, Reply::Deny { .. } | Reply::DenyAndStop { .. }) {
-            self.gate.refused(&tool_use);
+            let by_a_person = !by_hook && matches!(self.approval, Approval::By(_));
+            self.gate.refused(&tool_use, by_a_person);
             if let Some(turn) = self.turn.as_mut().filter(|_| by_hook) {
                 turn.answered_by_hook(&tool_use.id);
             }

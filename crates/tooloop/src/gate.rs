@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tooloop_kernel::{Gate, Judgement, Verdict};
 use tooloop_model::{JsonObject, ToolInput, ToolUse};
-use tooloop_policy::{Access, AccessEffect, AskCause, Decision, Grant, Policy, Rule, Touch};
+use tooloop_policy::{Access, AccessEffect, AskCause, Decision, Grant, Mode, Policy, Rule, Touch};
 use tooloop_tool::{Registry, Withheld};
 
 use crate::{Border, border, paths};
@@ -82,6 +82,11 @@ impl RegistryGate {
         read(&self.policy, |policy| {
             border.grants(&tool_use.name, &access, &self.workspace, policy)
         })
+    }
+
+    /// Whether the mode is one in which nothing is changed.
+    pub(crate) fn is_read_only(&self) -> bool {
+        read(&self.policy, |policy| policy.mode == Mode::Plan)
     }
 
     /// Takes note that somebody said no: what the call asked for is not asked about again, nor, if

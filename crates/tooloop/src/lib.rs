@@ -78,7 +78,7 @@ pub use prompt::{bash_only_system_prompt, default_system_prompt};
 pub use report::{Denial, DeniedBy, TurnReport};
 pub use results::ResultBudget;
 pub use rewind::{PastTurn, Rewind, Rewound, What, fork_journal, past_turns};
-pub use session::{Compacted, Session};
+pub use session::{CloseReason, Compacted, Session};
 pub use stop_hook::{StopHook, Stopping};
 /// Child processes.
 pub use tooloop_exec as exec;

@@ -26,6 +26,7 @@ use crate::{Events, SessionError, TurnReport};
 pub struct Session {
     pub(crate) id: SessionId,
     pub(crate) workspace: PathBuf,
+    pub(crate) journal: Option<PathBuf>,
     pub(crate) warnings: Vec<String>,
     pub(crate) commands: mpsc::Sender<Command>,
     pub(crate) events: Arc<Broadcast>,
@@ -34,6 +35,15 @@ pub struct Session {
     pub(crate) noticed: watch::Receiver<bool>,
     pub(crate) end: CancellationToken,
     pub(crate) task: Option<JoinHandle<Result<(), SessionError>>>,
+}
+
+/// What summing up a conversation came to, in tokens of the next request, likely.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compacted {
+    /// Before.
+    pub before: u64,
+    /// After.
+    pub after: u64,
 }
 
 /// What a session is told from outside.
@@ -67,6 +77,10 @@ pub(crate) enum Command {
         back: Back,
         how: How,
         reply: oneshot::Sender<Result<FilesRewound, SessionError>>,
+    },
+    Compact {
+        focus: Option<String>,
+        reply: oneshot::Sender<Result<Compacted, SessionError>>,
     },
     Limits(Limits),
     Inspect(oneshot::Sender<Transcript>),
@@ -227,6 +241,17 @@ impl Session {
     pub async fn rewind(&self, turn: usize) -> Result<(), SessionError> {
         let (reply, answer) = oneshot::channel();
         self.tell(Command::Rewind { turn, reply }).await?;
+        answer.await.map_err(|_| SessionError::Closed)?
+    }
+
+    /// Has the model sum up the conversation to make room; `focus` is what the summary is to look at
+    /// most closely. What was said stays in the journal.
+    ///
+    /// # Errors
+    /// If a turn is under way, it could not be done, or the session is closed.
+    pub async fn compact(&self, focus: Option<String>) -> Result<Compacted, SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(Command::Compact { focus, reply }).await?;
         answer.await.map_err(|_| SessionError::Closed)?
     }
 

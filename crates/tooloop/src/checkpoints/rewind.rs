@@ -177,6 +177,7 @@ impl Keeper {
                 }
             }
         }
+        above_something_is_a_folder(&mut courses);
         below_nothing_is_nothing(&mut courses);
         courses
     }
@@ -336,6 +337,24 @@ impl Keeper {
         };
         act(&Root::open(&base)?, &below)
     }
+}
+
+/// Where something was found before anything became of the folder that it is in, that folder was
+/// there: somebody else has removed it since, and a rewind has made it again on its way.
+fn above_something_is_a_folder(courses: &mut Vec<(PathText, Course)>) {
+    let mut folders: HashSet<PathBuf> = HashSet::new();
+    courses.retain(|(path, course)| match course.target {
+        State::Absent => !folders.contains(path.path()),
+        State::Folder { .. }
+        | State::File { .. }
+        | State::Link { .. }
+        | State::Special
+        | State::Unkept { .. } => {
+            folders.extend(path.path().ancestors().skip(1).map(Path::to_owned));
+            true
+        }
+        State::Unknown { .. } => true,
+    });
 }
 
 /// A tool that names a folder need not name what is in it. Where the folder was not there, or was

@@ -276,6 +276,19 @@ fn a_folder_that_a_rewind_makes_on_the_way_goes_with_the_next_one() {
     }
 }
 
+/// Its folder was there when the turn began, whoever has removed it since.
+#[test]
+fn a_file_stays_that_a_rewind_has_restored_in_a_folder_that_it_made() {
+    let moves = [
+        Move::Command(vec![Act::Remove("d/a")]),
+        Move::Stranger(Act::Remove("d")),
+        Move::Rewind(1),
+    ];
+    for is_git in [false, true] {
+        run(&moves, is_git);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 400, failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -97,6 +97,10 @@ pub(crate) struct ReplayArgs {
     /// looked through.
     #[command(flatten)]
     pub(crate) rules: Box<RuleArgs>,
+    /// With --tools live: apply all that the folder's settings files want: rules that allow and
+    /// whatever else they widen
+    #[arg(long, conflicts_with = "bare")]
+    pub(crate) trust_folder: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]

@@ -91,7 +91,10 @@ async fn live(
     recording: &Recording,
     teller: &mut Teller,
 ) -> Result<Replayed, Failure> {
-    let run = args.rules.run()?;
+    let run = RunArgs {
+        trust_folder: args.trust_folder,
+        ..args.rules.run()?
+    };
     let loaded = setup::load_settings(&run, workspace)?;
     let tried = Attempt::begin(&loaded.settings)
         .end(&loaded.settings)

@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tooloop::Money;
 
+use crate::exit::{Failure, Status};
+
 /// A coding agent for the terminal.
 ///
 /// With a terminal and without -p it talks with you; with -p, or at the end of a pipe, it does one
@@ -91,37 +93,10 @@ pub(crate) struct ReplayArgs {
     /// How to print
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     pub(crate) output_format: OutputFormat,
-    /// With --tools live: calls that need no question
-    #[arg(
-        long = "allowedTools",
-        alias = "allowed-tools",
-        value_name = "RULES",
-        num_args = 1
-    )]
-    pub(crate) allowed_tools: Vec<String>,
-    /// With --tools live: calls that are refused, whatever else says
-    #[arg(
-        long = "disallowedTools",
-        alias = "disallowed-tools",
-        value_name = "RULES",
-        num_args = 1
-    )]
-    pub(crate) disallowed_tools: Vec<String>,
-    /// With --tools live: what is done about calls that no rule decides; nobody is asked
-    #[arg(long, value_name = "MODE")]
-    pub(crate) permission_mode: Option<String>,
-    /// The folder that the tools work in, and whose sessions are looked through
-    #[arg(short = 'C', long = "cd", value_name = "DIR")]
-    pub(crate) directory: Option<PathBuf>,
-    /// With --tools live: a further folder that commands may work in
-    #[arg(long, value_name = "DIR")]
-    pub(crate) add_dir: Vec<PathBuf>,
-    /// A file with settings that beat those of user and project
-    #[arg(long, value_name = "FILE")]
-    pub(crate) settings: Option<PathBuf>,
-    /// Read no settings file of the folder, not even what it forbids
-    #[arg(long)]
-    pub(crate) bare: bool,
+    /// What decides about the calls of --tools live; the folder is also the one whose sessions are
+    /// looked through.
+    #[command(flatten)]
+    pub(crate) rules: Box<RuleArgs>,
     /// With --tools live: apply all that the folder's settings files want: rules that allow and
     /// whatever else they widen
     #[arg(long, conflicts_with = "bare")]
@@ -304,9 +279,28 @@ pub(crate) struct RuleArgs {
     /// Confine commands
     #[arg(long, value_name = "PROFILE")]
     pub(crate) sandbox: Option<String>,
-    /// Use no settings of the folder
+    /// Read no settings file of the folder, not even what it forbids
     #[arg(long)]
     pub(crate) bare: bool,
+}
+
+impl RuleArgs {
+    /// The run that these are of. It keeps no record.
+    pub(crate) fn run(&self) -> Result<RunArgs, Failure> {
+        let typed = Cli::try_parse_from(["tooloop", "--no-session-persistence"])
+            .map_err(|error| Failure::new(Status::Internal, error.to_string()))?;
+        Ok(RunArgs {
+            allowed_tools: self.allowed_tools.clone(),
+            disallowed_tools: self.disallowed_tools.clone(),
+            permission_mode: self.permission_mode.clone(),
+            directory: self.directory.clone(),
+            add_dir: self.add_dir.clone(),
+            settings: self.settings.clone(),
+            sandbox: self.sandbox.clone(),
+            bare: self.bare,
+            ..*typed.run
+        })
+    }
 }
 
 #[derive(Debug, Args)]

@@ -176,15 +176,7 @@ impl Catalog {
     }
 
     fn files(&self) -> impl Iterator<Item = PathBuf> {
-        fs::read_dir(&self.folder)
-            .into_iter()
-            .flatten()
-            .filter_map(Result::ok)
-            .map(|file| file.path())
-            .filter(|path| {
-                path.extension()
-                    .is_some_and(|extension| extension == "jsonl")
-            })
+        journals_in(&self.folder)
     }
 
     fn not_found(&self, wanted: &str) -> StoreError {
@@ -270,4 +262,17 @@ pub(crate) fn project_name(workspace: &Path) -> String {
         .take(60)
         .collect();
     format!("{readable}-{hash:016x}")
+}
+
+/// The journals in a folder, in no order.
+pub(crate) fn journals_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok)
+        .map(|file| file.path())
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "jsonl")
+        })
 }

@@ -7,6 +7,7 @@ mod confinement;
 mod ending;
 mod files;
 mod jobs;
+mod known;
 mod millis;
 mod ops;
 mod sandbox_proxy;

@@ -2,6 +2,9 @@
 //!
 //! The one place that knows: what commands do not find in their environment is what no result, log,
 //! trace, recording or export shows.
+//!
+//! Only known values go from results: a model that works with files must see what is in them. What
+//! leaves beside the output goes through the same `Redactor` with its eye for what looks like a key.
 
 use std::ffi::OsString;
 

@@ -1,23 +1,27 @@
 //! The composition root: from what was typed and set to what is run.
 
+mod loading;
+mod opening;
+mod provider;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tooloop::boundary::PrivateTemp;
 use tooloop::exec::{Environment, EnvironmentRules, Mask, Processes, Shell};
 use tooloop::hooks::{CommandRunner, Hooks};
-use tooloop::journal::SessionId;
-use tooloop::provider::{
-    Cassette, HttpProvider, LOCAL_SERVERS, ModelOverrides, NO_MODEL_HELP, Provider, ProviderConfig,
-    RecordingProvider, ResolveError, Resolved, RoutedProvider, Secret, TransportConfig, Wanted,
-    compat, detect_local, first_model_of, names_provider, resolve,
-};
+use tooloop::provider::{Cassette, Provider, RecordingProvider, compat};
 use tooloop::tools::{BashSettings, LocalOps, Ops, TerminalSettings, WebFetchSettings};
 use tooloop::{
     Agent, AgentBuilder, Limits, Mode, OutputSchema, Policy, RetryPolicy, bash_only_system_prompt,
     default_system_prompt,
 };
 
+pub(crate) use self::loading::{load_settings, load_settings_asking};
+pub(crate) use self::opening::Open;
+
+use self::opening::open;
+use self::provider::{provider, with_fallback};
 use crate::args::RunArgs;
 use crate::exit::{Failure, Status};
 use crate::permissions::RuleSources;
@@ -25,10 +29,9 @@ use crate::project_rules::ProjectRules;
 use crate::replay;
 use crate::secrets;
 use crate::sessions;
-use crate::settings::{self, Approvals, Fault, Files, Loaded, Problem, Settings, Sources, Trust};
+use crate::settings::{self, Loaded, Settings};
 use crate::telemetry::{self, Telemetry};
 use crate::toolset::{self, Materials, ToolSet};
-use crate::trust::{self, Known, Said};
 use crate::wall::{Attempt, SandboxReport, Tried, Wall};
 
 /// What a run is made of, whatever its front end.
@@ -53,39 +56,6 @@ pub(crate) struct Setup {
     pub(crate) saved_rules: ProjectRules,
     /// Where each rule is written.
     pub(crate) rule_sources: RuleSources,
-}
-
-/// Which session is begun or gone on with.
-#[derive(Debug, Clone)]
-pub(crate) enum Open {
-    New(SessionId),
-    Resume(PathBuf),
-    Fork(PathBuf, SessionId),
-}
-
-impl Open {
-    pub(crate) fn start(&self, agent: &Agent) -> Result<tooloop::Session, tooloop::SessionError> {
-        match self {
-            Self::New(id) => agent.session_named(*id),
-            Self::Resume(path) => agent.resume(path),
-            Self::Fork(path, id) => agent.fork(path, *id),
-        }
-    }
-
-    /// The session's name.
-    pub(crate) fn session(&self) -> String {
-        match self {
-            Self::New(id) | Self::Fork(_, id) => id.to_string(),
-            Self::Resume(path) => {
-                let name = path.file_stem().unwrap_or_default();
-                name.to_string_lossy().into_owned()
-            }
-        }
-    }
-
-    pub(crate) const fn is_resumed(&self) -> bool {
-        matches!(self, Self::Resume(_) | Self::Fork(..))
-    }
 }
 
 /// How the output caps of a model are chosen.
@@ -129,99 +99,6 @@ pub(crate) fn workspace(directory: Option<&Path>) -> Result<PathBuf, Failure> {
         return Err(refused(&"it is not a folder"));
     }
     Ok(workspace)
-}
-
-/// Reads the settings of all sources. What a folder's files widen is applied as far as a person has
-/// approved it before.
-pub(crate) fn load_settings(args: &RunArgs, workspace: &Path) -> Result<Loaded, Failure> {
-    let known = known(args, workspace);
-    let sources = sources(args, workspace, known.approvals);
-    let mut loaded = load(&sources, &Files::default())?;
-    if loaded.trust == Trust::Untrusted {
-        loaded.warnings.extend(known.warning);
-    }
-    Ok(loaded)
-}
-
-/// The same, and the person at the terminal is asked about what is new; `None` if they leave.
-pub(crate) fn load_settings_asking(
-    args: &RunArgs,
-    workspace: &Path,
-) -> Result<Option<Loaded>, Failure> {
-    let known = known(args, workspace);
-    let files = Files::default();
-    let mut sources = sources(args, workspace, known.approvals.clone());
-    let loaded = load(&sources, &files)?;
-    if loaded.trust != Trust::Untrusted {
-        return Ok(Some(loaded));
-    }
-    match trust::ask(workspace, &loaded, &known)? {
-        Said::Leave => Ok(None),
-        Said::Go(approvals) => {
-            sources.approvals = approvals;
-            let mut loaded = load(&sources, &files)?;
-            loaded.warnings.extend(known.warning);
-            Ok(Some(loaded))
-        }
-    }
-}
-
-fn known(args: &RunArgs, workspace: &Path) -> Known {
-    if args.trust_folder {
-        return Known {
-            approvals: Approvals::Everything,
-            ..Known::default()
-        };
-    }
-    trust::known(workspace)
-}
-
-fn sources(args: &RunArgs, workspace: &Path, approvals: Approvals) -> Sources {
-    let mut flags: Vec<(&'static str, String)> = Vec::new();
-    let single = [
-        ("model", &args.model),
-        ("fallback_model", &args.fallback_model),
-        ("base_url", &args.base_url),
-        ("api", &args.api),
-        ("tools", &args.tools),
-        ("permission_mode", &args.permission_mode),
-        ("sandbox", &args.sandbox),
-        ("debug_file", &args.debug_file),
-    ];
-    for (key, value) in single {
-        flags.extend(value.iter().map(|value| (key, value.clone())));
-    }
-    for rule in &args.allowed_tools {
-        flags.push(("allowed_tools", rule.clone()));
-    }
-    for rule in &args.disallowed_tools {
-        flags.push(("disallowed_tools", rule.clone()));
-    }
-    let sources = Sources {
-        approvals,
-        bare: args.bare,
-        explicit: args.settings.clone(),
-        working_directory: std::env::current_dir().unwrap_or_default(),
-        flags,
-        ..Sources::new(workspace.to_owned(), std::env::vars_os().collect())
-    };
-    Sources {
-        project: sources.project.filter(|_| !args.bare),
-        ..sources
-    }
-}
-
-fn load(sources: &Sources, files: &Files) -> Result<Loaded, Failure> {
-    settings::load(sources, files).map_err(|error| {
-        let is_sandbox =
-            |problem: &Problem| matches!(problem.fault, Fault::Value { key: "sandbox", .. });
-        let status = if error.problems.iter().any(is_sandbox) {
-            Status::Sandbox
-        } else {
-            Status::Settings
-        };
-        Failure::new(status, error.to_string())
-    })
 }
 
 /// Puts a run together. Asks the network only where a local server must be found or named.
@@ -537,83 +414,6 @@ fn bash(
     bash
 }
 
-/// Who writes the replies, and the model's name there.
-async fn provider(settings: &Settings) -> Result<(Arc<dyn Provider>, String), Failure> {
-    let wanted = Wanted {
-        model: settings.model.clone(),
-        base_url: settings.base_url.clone(),
-        format: settings.api,
-        api_key: settings
-            .key_variable
-            .as_deref()
-            .and_then(environment)
-            .map(Secret::new),
-    };
-    let (mut config, model) = match resolve(&wanted, &environment) {
-        Ok(Resolved { config, model }) => (config, model),
-        Err(ResolveError::NothingConfigured) => match detect_local(LOCAL_SERVERS).await {
-            Some((config, model)) => (config, Some(model)),
-            None => return Err(Failure::new(Status::Auth, NO_MODEL_HELP)),
-        },
-        Err(error @ ResolveError::NoKey { .. }) => {
-            return Err(Failure::new(Status::Auth, error.to_string()));
-        }
-        Err(error @ ResolveError::UnknownModel { .. }) => {
-            return Err(Failure::settings(error.to_string()));
-        }
-    };
-    configure(&mut config, settings)?;
-    let model = match model {
-        Some(model) => model,
-        None => first_model_of(&config).await.ok_or_else(|| {
-            Failure::settings(format!(
-                "the server at {} does not say which models it has: name one with --model",
-                config.base_url
-            ))
-        })?,
-    };
-    let provider =
-        HttpProvider::new(config).map_err(|error| Failure::settings(error.to_string()))?;
-    Ok((Arc::new(provider), model))
-}
-
-/// Who writes the replies, the fallback model's included, and that model's name there.
-fn with_fallback(
-    settings: &Settings,
-    provider: Arc<dyn Provider>,
-    name: &str,
-) -> Result<(Arc<dyn Provider>, Option<String>), Failure> {
-    if !names_provider(name) {
-        return Ok((provider, Some(name.to_owned())));
-    }
-    let wanted = Wanted {
-        model: Some(name.to_owned()),
-        base_url: settings.base_url.clone(),
-        format: settings.api,
-        api_key: settings
-            .key_variable
-            .as_deref()
-            .and_then(environment)
-            .map(Secret::new),
-    };
-    let told = |error: &dyn std::fmt::Display| format!("the fallback model {name}: {error}");
-    let Resolved { mut config, model } = resolve(&wanted, &environment).map_err(|error| {
-        let status = match error {
-            ResolveError::NoKey { .. } => Status::Auth,
-            ResolveError::NothingConfigured | ResolveError::UnknownModel { .. } => Status::Settings,
-        };
-        Failure::new(status, told(&error))
-    })?;
-    let name = model.unwrap_or_else(|| name.to_owned());
-    configure(&mut config, settings)?;
-    let other = HttpProvider::new(config).map_err(|error| Failure::settings(told(&error)))?;
-    if other.name() == provider.name() {
-        return Ok((provider, Some(name)));
-    }
-    let routed = RoutedProvider::new(provider).route(name.clone(), Arc::new(other));
-    Ok((Arc::new(routed), Some(name)))
-}
-
 /// The form of the answer, as it stands there or in the file that it names.
 fn output_schema(schema: &str) -> Result<OutputSchema, Failure> {
     let text = match schema.strip_prefix('@') {
@@ -623,31 +423,6 @@ fn output_schema(schema: &str) -> Result<OutputSchema, Failure> {
         None => schema.to_owned(),
     };
     OutputSchema::parse(&text).map_err(|error| Failure::usage(format!("--json-schema: {error}")))
-}
-
-fn configure(config: &mut ProviderConfig, settings: &Settings) -> Result<(), Failure> {
-    config.transport = TransportConfig {
-        first_byte: settings.stream_first_byte_timeout,
-        idle: settings.stream_idle_timeout,
-        content: settings.stream_content_timeout,
-        extra_ca: settings.extra_ca_file.clone(),
-        ..TransportConfig::default()
-    };
-    config.overrides = ModelOverrides {
-        context_window: settings.context_window,
-        max_output_tokens: settings.max_output_tokens,
-    };
-    config.reasoning_echo = settings.reasoning_echo.clone();
-    if let Some(path) = &settings.models_file {
-        let data = std::fs::read_to_string(path).map_err(|error| {
-            Failure::settings(format!(
-                "models_file: cannot read {}: {error}",
-                path.display()
-            ))
-        })?;
-        config.model_data = Some(data);
-    }
-    Ok(())
 }
 
 fn system_prompt(args: &RunArgs, tools: &ToolSet, workspace: &Path) -> Result<String, Failure> {
@@ -673,57 +448,4 @@ fn system_prompt(args: &RunArgs, tools: &ToolSet, workspace: &Path) -> Result<St
         system.push_str(&more);
     }
     Ok(system)
-}
-
-fn open(args: &RunArgs, workspace: &Path) -> Result<Open, Failure> {
-    let new = match &args.session_id {
-        None => SessionId::generate(),
-        Some(id) => id
-            .parse()
-            .map_err(|_| Failure::usage(format!("--session-id {id:?} is not a UUID")))?,
-    };
-    let resumes = args.continue_newest || args.resume.is_some();
-    if !resumes {
-        if args.fork_session {
-            return Err(Failure::usage(
-                "--fork-session needs the session to fork: --continue or --resume ID",
-            ));
-        }
-        return free(new, args, workspace).map(Open::New);
-    }
-    if args.no_session_persistence && !args.fork_session {
-        return Err(Failure::usage(
-            "a session that is gone on with is recorded: --no-session-persistence does not go \
-             with --continue or --resume",
-        ));
-    }
-    let catalog = sessions::catalog(sessions::root(&environment), workspace)?;
-    let path = match &args.resume {
-        Some(wanted) => catalog.find(wanted).map_err(tooloop::SessionError::from)?,
-        None => catalog.newest().ok_or_else(|| {
-            Failure::usage(format!(
-                "there is no session of {} to continue",
-                workspace.display()
-            ))
-        })?,
-    };
-    Ok(if args.fork_session {
-        Open::Fork(path, free(new, args, workspace)?)
-    } else {
-        Open::Resume(path)
-    })
-}
-
-/// The id, unless somebody chose it and it is taken.
-fn free(id: SessionId, args: &RunArgs, workspace: &Path) -> Result<SessionId, Failure> {
-    if args.session_id.is_none() || args.no_session_persistence {
-        return Ok(id);
-    }
-    let catalog = sessions::catalog(sessions::root(&environment), workspace)?;
-    if catalog.path(id).exists() {
-        return Err(Failure::usage(format!(
-            "--session-id {id}: there is such a session already; go on with it: --resume {id}"
-        )));
-    }
-    Ok(id)
 }

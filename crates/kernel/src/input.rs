@@ -122,6 +122,10 @@ pub enum Delivery {
     /// Nobody said it: it is what background work has to tell. It begins no turn, and is not given
     /// back when one ends, but waits for the next one or for [`Input::Wake`].
     Notice,
+    /// With the results of the calls that run now, if the model is called with them; dropped if the
+    /// turn ends first, or if the model is done. Nobody said it: it reminds the model of something,
+    /// and is worth no step of its own.
+    Aside,
 }
 
 /// What is said about a call before it is judged.

@@ -269,8 +269,13 @@ impl Kernel {
         if content.is_empty() {
             return;
         }
-        if !self.is_idle() || delivery == Delivery::Notice {
-            return self.queue.push_back(Queued { content, delivery });
+        match (delivery, self.is_idle()) {
+            // There is nothing that it could go with.
+            (Delivery::Aside, true) => return,
+            (Delivery::Notice, _) | (_, false) => {
+                return self.queue.push_back(Queued { content, delivery });
+            }
+            (Delivery::Steer | Delivery::FollowUp, true) => {}
         }
         self.say_notices(out);
         self.say(content, out);
@@ -279,13 +284,19 @@ impl Kernel {
 
     /// Says what was queued for the next call. Returns why the model is called if there was any.
     fn say_queued(&mut self, out: &mut Vec<Effect>) -> Option<Continue> {
-        let noticed = self.say_notices(out).then_some(Continue::Reminder);
+        let reminded = self.say_all(Delivery::Aside, out);
+        let noticed = (self.say_notices(out) || reminded).then_some(Continue::Reminder);
         let steered = self.say_all(Delivery::Steer, out);
         steered.then_some(Continue::Steered).or(noticed)
     }
 
     fn say_notices(&mut self, out: &mut Vec<Effect>) -> bool {
         self.say_all(Delivery::Notice, out)
+    }
+
+    /// What would have gone with results has nothing to go with.
+    fn drop_asides(&mut self) {
+        (self.queue).retain(|queued| queued.delivery != Delivery::Aside);
     }
 
     /// Says what was queued in this way. Returns whether there was any.
@@ -348,6 +359,7 @@ impl Kernel {
             out.push(Effect::CancelTimer { timer });
         }
         self.record(Entry::TurnEnd(end.clone()), Sync::Soon, out);
+        self.drop_asides();
         let (notices, unsent): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.queue)
             .into_iter()
             .partition(|queued| queued.delivery == Delivery::Notice);

@@ -181,7 +181,7 @@ impl User {
         };
         let said = match delivery {
             Delivery::FollowUp => self.session.follow_up(text).await,
-            Delivery::Steer | Delivery::Notice => self.session.steer(text).await,
+            Delivery::Steer | Delivery::Notice | Delivery::Aside => self.session.steer(text).await,
         };
         self.heard(said)
     }

@@ -413,7 +413,7 @@ impl World {
     pub(crate) fn speak(&mut self, delivery: Delivery, turn: Option<u64>) -> String {
         let number = self.number();
         let text = match delivery {
-            Delivery::Notice => format!("notice {number}"),
+            Delivery::Notice | Delivery::Aside => format!("notice {number}"),
             Delivery::Steer | Delivery::FollowUp => format!("say {number}"),
         };
         self.life.said.push(Words {

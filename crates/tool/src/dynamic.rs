@@ -10,10 +10,13 @@ use tooloop_model::{JsonObject, RawJson, ToolDefinition};
 use tooloop_policy::Access;
 
 use crate::tool::parse_input;
-use crate::{Scope, Tool, ToolContext, ToolError, ToolOutput};
+use crate::{Carried, Scope, Tool, ToolContext, ToolError, ToolOutput};
 
 /// A running call.
 pub type ToolFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send + 'a>>;
+
+/// What a tool knows that the model should still know.
+pub type CarriedFuture<'a> = Pin<Box<dyn Future<Output = Vec<Carried>> + Send + 'a>>;
 
 /// A tool whose input type is not known. See [`Tool`] for what each method must hold to.
 pub trait DynTool: Send + Sync + 'static {
@@ -28,6 +31,17 @@ pub trait DynTool: Send + Sync + 'static {
 
     /// Runs.
     fn run<'a>(&'a self, input: &'a JsonObject, context: &'a ToolContext) -> ToolFuture<'a>;
+
+    /// What the model must still know after the conversation was summed up.
+    fn carried(&self) -> CarriedFuture<'_> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    /// What the model is to be reminded of when it has not used the tool for so many steps.
+    fn reminder(&self, steps: u32) -> Option<String> {
+        let _ = steps;
+        None
+    }
 
     /// An instance of its own for a new session; `None` if all sessions share this one.
     fn for_session(&self, scope: &Scope) -> Option<Arc<dyn DynTool>> {
@@ -60,6 +74,14 @@ impl<T: Tool> DynTool for Erased<T> {
             let input = parse_input::<T::Input>(self.tool.name(), input.get())?;
             self.tool.run(input, context).await
         })
+    }
+
+    fn carried(&self) -> CarriedFuture<'_> {
+        Box::pin(self.tool.carried())
+    }
+
+    fn reminder(&self, steps: u32) -> Option<String> {
+        self.tool.reminder(steps)
     }
 
     fn for_session(&self, scope: &Scope) -> Option<Arc<dyn DynTool>> {

@@ -45,11 +45,11 @@ mod tool;
 
 pub use background::{Background, Work};
 pub use context::{Progress, ToolContext, Withheld};
-pub use dynamic::{DynTool, ToolFuture};
+pub use dynamic::{CarriedFuture, DynTool, ToolFuture};
 pub use output::{SandboxRefusal, ToolError, ToolOutput};
 pub use registry::{Registry, RegistryError};
 pub use scope::Scope;
-pub use tool::{Tool, tool};
+pub use tool::{Carried, Tool, tool};
 
 /// The examples of the page about tools are compiled with the tests.
 #[cfg(doctest)]

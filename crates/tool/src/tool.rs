@@ -44,6 +44,20 @@ pub trait Tool: Send + Sync + 'static {
         context: &ToolContext,
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send;
 
+    /// What of its state the model must still know after the conversation was summed up: the plan,
+    /// the files that it has read lately. Asked for whenever that happens. The most important
+    /// first: what is too long is cut, and what is too much is left out.
+    fn carried(&self) -> impl Future<Output = Vec<Carried>> + Send {
+        std::future::ready(Vec::new())
+    }
+
+    /// What the model is to be reminded of when it has made `steps` steps since it last used the
+    /// tool, if anything. Asked once after each step that did not use it, from 1 on.
+    fn reminder(&self, steps: u32) -> Option<String> {
+        let _ = steps;
+        None
+    }
+
     /// An instance of its own for a new session, for tools that keep state between the calls of a
     /// session (a shell keeps its working directory). What several tools of a session share is in
     /// the [`Scope`]. `None`: all sessions share this one.
@@ -54,6 +68,15 @@ pub trait Tool: Send + Sync + 'static {
         let _ = scope;
         None
     }
+}
+
+/// Something that a tool knows and the model should still know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Carried {
+    /// What it is, in a few words: `plan`, the path of a file.
+    pub title: String,
+    /// The text itself.
+    pub text: String,
 }
 
 /// Erases a tool's type.

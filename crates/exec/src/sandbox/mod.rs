@@ -5,6 +5,15 @@
 //! descriptor, shuts itself in, and becomes the shell. Where bubblewrap can be used, the helper runs
 //! inside of its namespaces; else Landlock and seccomp stand alone, and [`Enforced::gaps`] says what
 //! stays open.
+//!
+//! The helper is a program with one thread, since nothing of the kind is safe between a fork and an
+//! exec of a program with many. In namespaces it is the first process: it starts the shell below it,
+//! tells its status by a pipe (bubblewrap would turn a signal into a number), reaps, and dies with
+//! the last process, or when the harness's end of that pipe closes; the kernel kills what is left.
+//! Bubblewrap itself ignores all signals, so that the group can be asked to end as one; once the
+//! status is told it is killed, for it would wait for leftovers. Of mounts what is deeper comes
+//! later, and folders on the way to a path that is not written are mounts too, so that none is
+//! renamed away.
 
 mod bubblewrap;
 mod confine;

@@ -53,6 +53,7 @@ impl Kernel {
             | None => {
                 let mut said = std::mem::take(&mut self.turn.said);
                 said.push_str(text);
+                self.drop_asides();
                 if self.queue.is_empty() {
                     self.judge_answer(&said, out);
                 } else {
@@ -141,6 +142,7 @@ impl Kernel {
         if !matches!(self.phase, Phase::Stopping { stop: current } if current == stop) {
             return;
         }
+        self.drop_asides();
         match judgement {
             StopJudgement::End { reason } => self.end(TurnEnd::StopHookPrevented { reason }, out),
             StopJudgement::GoOn { reason }

@@ -291,6 +291,38 @@ fn a_notice_enters_before_the_next_call_and_before_what_the_user_says() {
 }
 
 #[test]
+fn an_aside_goes_with_results_and_is_worth_no_step_of_its_own() {
+    check(
+        r#"
+        > aside nobody works
+        > user go
+          record user: go
+          call 1 [user]
+        > aside the plan is old
+        > model 1 call tu_1 bash {}
+          show 1 x3 tu_1
+          record model (ToolUse): bash tu_1 {}
+          record now: started tu_1
+          run 1 bash tu_1 {}
+        > done 1 out
+          record finished tu_1: out
+          record user: the plan is old
+          record go on: reminder
+          call 2 [user, model tu_1, results tu_1, user]
+        > aside the plan is still old
+        > model 2 say done
+          show 2 x3
+          record model (EndTurn): text "done"
+          record end: completed
+          END completed
+        > user more
+          record user: more
+          call 3 [user, model tu_1, results tu_1, user, model, user]
+        "#,
+    );
+}
+
+#[test]
 fn a_notice_wakes_a_session_whose_turn_is_over() {
     check(
         r#"

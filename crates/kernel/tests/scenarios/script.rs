@@ -103,6 +103,7 @@ impl Stage {
             "set" => vec![self.configure(rest)],
             "user" => vec![user(rest, Delivery::Steer)],
             "notice" => vec![user(rest, Delivery::Notice)],
+            "aside" => vec![user(rest, Delivery::Aside)],
             "wake" => vec![Input::Wake],
             "later" => vec![user(rest, Delivery::FollowUp)],
             "model" => {

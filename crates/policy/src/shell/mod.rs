@@ -6,6 +6,10 @@
 //! stops at the first thing whose meaning is not certain: a line that is not understood whole is
 //! not understood at all. It knows nothing of rules, files or the environment.
 //!
+//! The parser is its own, one pass, bounded in depth and length: lines come from a model, and the
+//! library at hand took exponential time in nesting and may panic on numbers out of range. It is a
+//! witness in tests, where every command that it finds must be found here too.
+//!
 //! ```
 //! let analysis = tooloop_policy::shell::analyse("ls | xargs -n 1 env rm");
 //! let programs: Vec<_> = analysis.commands().iter().filter_map(|c| c.program()).collect();

@@ -1,7 +1,7 @@
 //! Old contents of what the calls of a session change, so that it can be restored.
 //!
 //! Before a call with effects runs, what it names is kept; before one that may change anything, the
-//! workspace is looked at, and again after it. Nothing is done for calls that only read, and
+//! workspace is looked at, and again after it, beside the next model call. Nothing is done for calls that only read, and
 //! nothing before the first call with effects. What is kept lies beside the session's journal:
 //! contents under their hashes, and a record of changes ([`manifest`]).
 //!

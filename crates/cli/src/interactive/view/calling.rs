@@ -1,0 +1,156 @@
+//! What is shown of calls, and of questions about them.
+
+use std::time::{Duration, Instant};
+
+use tooloop::{Question, ToolResult, ToolUse, ToolUseId};
+
+use super::{Doing, Last, View};
+use crate::interactive::calls::{self, Outcome};
+use crate::interactive::paint::{Out, Style, line};
+use crate::interactive::text;
+
+/// A call that has no answer yet.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) tool_use: ToolUse,
+    pub(super) headed: bool,
+    pub(super) running: Option<Instant>,
+    pub(super) progress: String,
+    pub(super) duration: Option<Duration>,
+    pub(super) details: Option<String>,
+    pub(super) denied: bool,
+}
+
+impl Call {
+    fn new(tool_use: ToolUse) -> Self {
+        Self {
+            tool_use,
+            headed: false,
+            running: None,
+            progress: String::new(),
+            duration: None,
+            details: None,
+            denied: false,
+        }
+    }
+}
+
+impl View {
+    /// All of what is asked about, however long.
+    pub(crate) fn all_of(&mut self, question: &Question) -> Vec<Out> {
+        let mut outs = calls::all(&question.tool_use, self.columns);
+        let rules: Vec<_> = question.rules.iter().map(calls::rule).collect();
+        outs.extend(always(&rules, self.columns));
+        self.last = Last::Heading(question.tool_use.id.clone());
+        outs
+    }
+
+    pub(super) fn know(&mut self, tool_use: &ToolUse) {
+        if !self.calls.contains_key(&tool_use.id) {
+            self.order.push(tool_use.id.clone());
+            let call = Call::new(tool_use.clone());
+            self.calls.insert(tool_use.id.clone(), call);
+        }
+    }
+
+    pub(super) fn started(&mut self, tool_use: &ToolUse, now: Instant, outs: &mut Vec<Out>) {
+        self.know(tool_use);
+        // Where several run at once each gets its heading with its result, or they would mix.
+        let alone = self
+            .calls
+            .values()
+            .all(|call| !call.headed || call.tool_use.id == tool_use.id);
+        if let Some(call) = self.calls.get_mut(&tool_use.id) {
+            call.running = Some(now);
+        }
+        if alone {
+            self.head(&tool_use.id, outs);
+        }
+    }
+
+    fn head(&mut self, id: &ToolUseId, outs: &mut Vec<Out>) {
+        let Some(call) = self.calls.get_mut(id) else {
+            return;
+        };
+        if std::mem::replace(&mut call.headed, true) {
+            return;
+        }
+        let heading = calls::heading(&call.tool_use, self.columns);
+        self.part(outs);
+        outs.extend(heading);
+        self.last = Last::Heading(id.clone());
+        self.shown = true;
+    }
+
+    pub(super) fn asked(&mut self, question: &Question, outs: &mut Vec<Out>) {
+        self.know(&question.tool_use);
+        self.part(outs);
+        outs.extend(calls::whole(&question.tool_use, self.columns));
+        let reason = text::one_line(&text::reveal(&question.reason));
+        outs.extend(broken(
+            Style::Notice,
+            &format!("asks: {reason}"),
+            self.columns,
+        ));
+        let rules: Vec<_> = question.rules.iter().map(calls::short_rule).collect();
+        outs.extend(always(&rules, self.columns));
+        let id = question.tool_use.id.clone();
+        if let Some(call) = self.calls.get_mut(&id) {
+            call.headed = true;
+        }
+        self.last = Last::Heading(id);
+    }
+
+    pub(super) fn finished(&mut self, result: &ToolResult, now: Instant, outs: &mut Vec<Out>) {
+        let id = &result.tool_use_id;
+        self.order.retain(|other| other != id);
+        let Some(mut call) = self.calls.remove(id) else {
+            return;
+        };
+        if self.last != Last::Heading(id.clone()) {
+            let heading = if std::mem::replace(&mut call.headed, true) {
+                vec![calls::again(&call.tool_use, self.columns)]
+            } else {
+                calls::heading(&call.tool_use, self.columns)
+            };
+            self.part(outs);
+            outs.extend(heading);
+        }
+        let outcome = Outcome {
+            duration: call.duration,
+            details: call.details.as_deref(),
+            denied: call.denied,
+        };
+        outs.extend(calls::preview(result, outcome, self.columns));
+        self.last = Last::Block;
+        if self.calls.is_empty() {
+            self.doing = Doing::Waiting;
+            self.since = now;
+        }
+    }
+}
+
+/// What "always" would add.
+fn always(rules: &[String], columns: usize) -> Vec<Out> {
+    let say = |words: &str| broken(Style::Dim, words, columns);
+    match rules {
+        [] => Vec::new(),
+        [rule] => say(&format!("always would add the rule {rule}")),
+        rules => {
+            let mut outs = say("always would add these rules:");
+            outs.extend(rules.iter().flat_map(|rule| say(&format!("- {rule}"))));
+            outs
+        }
+    }
+}
+
+/// Words on as many rows as they take, those behind the first further in.
+fn broken(style: Style, words: &str, columns: usize) -> Vec<Out> {
+    let rows = calls::rows(words, columns.saturating_sub(4)).into_iter();
+    rows.enumerate()
+        .map(|(number, row)| {
+            let indent = if number == 0 { "  " } else { "    " };
+            line(style, format!("{indent}{row}"))
+        })
+        .collect()
+}

@@ -1,0 +1,63 @@
+//! What a headless run shows of its events.
+
+use tooloop::Event;
+
+use super::complain;
+use super::turns::Run;
+use crate::args::OutputFormat;
+
+impl Run<'_> {
+    pub(super) async fn event(&mut self, event: Event) {
+        let streaming = self.format == OutputFormat::StreamJson;
+        match &event {
+            Event::Warning(words) if !streaming => return complain(words),
+            Event::Recorded(entry) if !streaming => {
+                if let tooloop::Entry::Retry {
+                    error,
+                    wait_ms,
+                    attempt,
+                    ..
+                } = &**entry
+                {
+                    let seconds = std::time::Duration::from_millis(*wait_ms).as_secs_f64();
+                    complain(&format!(
+                        "{}; attempt {} in {seconds:.1} s",
+                        error.message,
+                        attempt.saturating_add(1)
+                    ));
+                }
+                return;
+            }
+            _ if !streaming => return,
+            _ => {}
+        }
+        let records = match event {
+            Event::Recorded(entry) => self.records.entry(&entry).into_iter().collect(),
+            Event::Delta { call, event } => self.records.piece(call, &event),
+            Event::Voided { call } => vec![self.records.voided(call)],
+            Event::Warning(words) => vec![self.records.warning(&words)],
+            Event::Noticed(words) => vec![self.records.notice(&words)],
+            Event::Hook(note) if self.hook_events => vec![self.records.hook(&note)],
+            Event::Lagged { missed } => {
+                let words = format!("the reader is too slow: {missed} events are left out");
+                vec![self.records.warning(&words)]
+            }
+            Event::ToolEnded {
+                tool_use_id,
+                refusals,
+                ..
+            } => {
+                let record = |refusal| self.records.refused(&tool_use_id, refusal);
+                refusals.iter().map(record).collect()
+            }
+            Event::Hook(_)
+            | Event::ToolStarted { .. }
+            | Event::ToolProgress { .. }
+            | Event::Asked(_)
+            | Event::TurnEnded(_) => Vec::new(),
+        };
+        for record in records {
+            self.output.record(&record).await;
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! The turns of a headless run: one for each prompt.
+
+use std::collections::VecDeque;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tooloop::{Content, Event, Events, Limits, Session, SessionError, TurnReport};
+
+use super::{Last, Outcome, Prompts, complain, tell_as_text};
+use crate::args::OutputFormat;
+use crate::control::{self, Host};
+use crate::exit::{Failure, Status};
+use crate::input::Line;
+use crate::output::Output;
+use crate::records::Records;
+use crate::signals::Signals;
+use crate::strict::Strict;
+
+/// A headless run while its turns go on.
+pub(super) struct Run<'a> {
+    pub(super) session: &'a Session,
+    pub(super) events: Events,
+    pub(super) output: &'a Output,
+    pub(super) records: Records,
+    pub(super) signals: Signals,
+    pub(super) format: OutputFormat,
+    pub(super) hook_events: bool,
+    /// The status that a signal, or a reader that has gone, ends the run with.
+    pub(super) stopped: Option<Status>,
+    pub(super) model: &'a str,
+    pub(super) may_bypass: bool,
+    pub(super) host: Option<Host>,
+    pub(super) strict: Option<Strict>,
+    pub(super) limits: Limits,
+    /// When the run has taken as long as it may.
+    pub(super) deadline: Option<Instant>,
+}
+
+/// Waits until then.
+async fn passed(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What a turn waits for.
+enum Came {
+    Report(Result<Option<TurnReport>, SessionError>),
+    Event(Option<Event>),
+    Line(Option<Line>),
+    /// A question has come up or was withdrawn.
+    Asked,
+    Stop(Status),
+}
+
+impl Run<'_> {
+    pub(super) async fn all(mut self, prompts: Prompts) -> (Last, Signals, Option<Status>) {
+        let outcome = match prompts {
+            Prompts::One(prompt) => {
+                let content = Some(vec![Content::Text(prompt)]);
+                let report = self.turn(content, &mut Lines::default()).await;
+                Outcome::Untold(report.and_then(|report| {
+                    report.ok_or_else(|| Failure::from(SessionError::BlankPrompt))
+                }))
+            }
+            Prompts::Lines(lines) => self.lines(lines).await,
+        };
+        let last = Last {
+            outcome,
+            records: self.records,
+            why: self.strict.and_then(|strict| strict.needed()),
+        };
+        (last, self.signals, self.stopped)
+    }
+
+    /// A turn for each message. Each is told when it ends, since the front end waits for it.
+    async fn lines(&mut self, open: mpsc::Receiver<Line>) -> Outcome {
+        let mut lines = Lines {
+            open: Some(open),
+            queued: VecDeque::new(),
+        };
+        let mut told = None;
+        loop {
+            let line = match lines.queued.pop_front() {
+                Some(line) => Some(line),
+                None => tokio::select! {
+                    biased;
+                    line = lines.next() => line,
+                    () = self.session.noticed() => Some(Line::Wake),
+                    () = passed(self.deadline) => {
+                        let words = "the time limit (--max-time) was reached while waiting for the \
+                                     next message";
+                        return Outcome::Untold(Err(Failure::new(Status::Deadline, words)));
+                    }
+                    stopped = self.signals.next() => {
+                        self.stopped = Some(stopped);
+                        let words = "interrupted while waiting for the next message";
+                        return Outcome::Untold(Err(Failure::new(stopped, words)));
+                    }
+                },
+            };
+            let content = match line {
+                Some(Line::User(content)) => Some(content),
+                Some(Line::Wake) => None,
+                Some(Line::Control { id, request }) => {
+                    self.control(&id, &request).await;
+                    continue;
+                }
+                Some(Line::Response(response)) => {
+                    for words in self.answered(&response) {
+                        match told {
+                            None => self.event(Event::Warning(words)).await,
+                            // The last record is a result, and this may well be the end.
+                            Some(_) => complain(&words),
+                        }
+                    }
+                    continue;
+                }
+                Some(Line::Bad(reason)) => {
+                    return Outcome::Untold(Err(Failure::new(Status::Input, reason)));
+                }
+                None => break,
+            };
+            if let Err(error) = self.limit_time().await {
+                return Outcome::Untold(Err(error.into()));
+            }
+            match self.turn(content, &mut lines).await {
+                Ok(None) => {}
+                Ok(Some(report)) if self.stopped.is_none() => {
+                    let status = Status::of(&report.end);
+                    if self.format == OutputFormat::Text {
+                        tell_as_text(self.output, report, None).await;
+                    } else {
+                        let record = self.records.result(&report, status, None);
+                        self.output.record(&record).await;
+                    }
+                    told = Some(status);
+                }
+                Ok(Some(report)) => return Outcome::Untold(Ok(report)),
+                Err(failure) => return Outcome::Untold(Err(failure)),
+            }
+        }
+        told.map_or_else(
+            || {
+                let words = "there was no message on standard input";
+                Outcome::Untold(Err(Failure::new(Status::Input, words)))
+            },
+            Outcome::Told,
+        )
+    }
+
+    /// The next turn may take what is left of the run's time.
+    async fn limit_time(&mut self) -> Result<(), SessionError> {
+        let Some(deadline) = self.deadline else {
+            return Ok(());
+        };
+        let time = deadline.saturating_duration_since(Instant::now());
+        let limits = Limits {
+            time: Some(time),
+            ..self.limits
+        };
+        self.session.set_limits(limits).await
+    }
+
+    /// A turn on a prompt, or on what background work has said; `None` if it said nothing.
+    async fn turn(
+        &mut self,
+        content: Option<Vec<Content>>,
+        lines: &mut Lines,
+    ) -> Result<Option<TurnReport>, Failure> {
+        let session = self.session;
+        let turn = async {
+            match content {
+                Some(content) => session.prompt_with(content).await.map(Some),
+                None => session.wake().await,
+            }
+        };
+        let mut turn = std::pin::pin!(turn);
+        loop {
+            let came = tokio::select! {
+                biased;
+                event = self.events.next() => Came::Event(event),
+                report = &mut turn => Came::Report(report),
+                status = self.signals.next(), if self.stopped.is_none() => Came::Stop(status),
+                () = self.output.broken().cancelled(), if self.stopped.is_none() => {
+                    Came::Stop(Status::BrokenPipe)
+                }
+                line = lines.next(), if lines.open.is_some() => Came::Line(line),
+                () = control::changed(self.host.as_ref()) => Came::Asked,
+            };
+            match came {
+                Came::Event(Some(event)) => self.event(event).await,
+                // The session is closed: the report says why.
+                Came::Event(None) => {
+                    return (&mut turn).await.map_err(Failure::from);
+                }
+                Came::Stop(status) => {
+                    self.stopped = Some(status);
+                    session.interrupt().await?;
+                }
+                Came::Line(line) => self.line(line, lines).await?,
+                Came::Asked => {
+                    // What was on record before the question is told before it.
+                    while let Some(event) = self.events.try_next() {
+                        self.event(event).await;
+                    }
+                    self.tell_host().await;
+                }
+                Came::Report(report) => {
+                    while let Some(event) = self.events.try_next() {
+                        self.event(event).await;
+                    }
+                    self.tell_host().await;
+                    let strict = self.strict.as_ref();
+                    if strict.is_some_and(|strict| strict.needed().is_some()) {
+                        self.stopped.get_or_insert(Status::Permission);
+                    }
+                    return report.map_err(Failure::from);
+                }
+            }
+        }
+    }
+
+    /// A line that comes while a turn runs.
+    async fn line(&mut self, line: Option<Line>, lines: &mut Lines) -> Result<(), Failure> {
+        match line {
+            Some(Line::User(content)) => {
+                let text = content.iter().all(|part| matches!(part, Content::Text(_)));
+                if text && lines.queued.is_empty() {
+                    self.session.steer_with(content).await?;
+                } else {
+                    lines.queued.push_back(Line::User(content));
+                }
+            }
+            Some(Line::Control { id, request }) => self.control(&id, &request).await,
+            Some(Line::Response(response)) => {
+                for words in self.answered(&response) {
+                    self.event(Event::Warning(words)).await;
+                }
+            }
+            // Only ever put in where lines are waited for.
+            Some(Line::Wake) => {}
+            // Told when the turn is over.
+            Some(Line::Bad(reason)) => {
+                lines.queued.push_back(Line::Bad(reason));
+                self.input_ends(lines);
+            }
+            None => self.input_ends(lines),
+        }
+        Ok(())
+    }
+
+    /// Nothing more comes in: nobody can answer any more.
+    fn input_ends(&self, lines: &mut Lines) {
+        lines.open = None;
+        if let Some(host) = &self.host {
+            host.close();
+        }
+    }
+}
+
+/// Messages that come in.
+#[derive(Default)]
+struct Lines {
+    open: Option<mpsc::Receiver<Line>>,
+    queued: VecDeque<Line>,
+}
+
+impl Lines {
+    async fn next(&mut self) -> Option<Line> {
+        match &mut self.open {
+            Some(open) => open.recv().await,
+            None => None,
+        }
+    }
+}

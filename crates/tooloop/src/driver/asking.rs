@@ -1,0 +1,90 @@
+//! What the driver does about questions: whether a call may run, and whether the model is done.
+
+use futures_util::FutureExt;
+use tooloop_kernel::{Answer, Input};
+use tooloop_model::ToolUse;
+use tooloop_policy::AskCause;
+
+use super::Driver;
+use crate::{Allowance, Approval, DeniedBy, Event, Question, Reply, Stopping};
+
+impl Driver {
+    pub(super) fn ask_about(
+        &mut self,
+        ask: u64,
+        tool_use: ToolUse,
+        reason: String,
+        cause: AskCause,
+    ) {
+        // Where the policy itself asks nothing, a rule would spare no question.
+        let rules = match self.gate.cause(&tool_use) {
+            Some(_) => self.gate.rules(&tool_use),
+            None => Vec::new(),
+        };
+        let question = Question {
+            ask,
+            cause: Some(cause),
+            rules,
+            tool_use: tool_use.clone(),
+            reason,
+        };
+        if let Some(turn) = &mut self.turn {
+            let by = match self.approval {
+                Approval::Nobody => DeniedBy::Nobody,
+                Approval::By(_) => DeniedBy::Answer,
+            };
+            turn.asked(tool_use.id.clone(), by, question.cause);
+        }
+        self.trace.asked(&tool_use);
+        self.asked.insert(ask, tool_use);
+        self.events.send(&Event::Asked(question.clone()));
+        let reply = self.ask(question, cause);
+        self.questions
+            .push(reply.map(move |reply| (ask, reply)).boxed());
+    }
+
+    pub(super) fn replied(&mut self, ask: u64, reply: Reply) -> Option<Input> {
+        let tool_use = self.asked.remove(&ask)?;
+        if matches!(reply, Reply::Deny { .. } | Reply::DenyAndStop { .. }) {
+            self.gate.refused(&tool_use);
+        }
+        let answer = match reply {
+            Reply::Allow => Answer::Allow {
+                rule: None,
+                input: None,
+            },
+            Reply::AllowForSession => {
+                let rules = self.gate.rules(&tool_use);
+                let rule = self.gate.allow(rules);
+                Answer::Allow { rule, input: None }
+            }
+            Reply::AllowWith(Allowance { input, rules }) => {
+                if input.is_some() {
+                    self.changed.insert(tool_use.id);
+                }
+                let rule = self.gate.allow(rules);
+                Answer::Allow { rule, input }
+            }
+            Reply::Deny { reason } => Answer::Deny {
+                reason,
+                stops: false,
+            },
+            Reply::DenyAndStop { reason } => Answer::Deny {
+                reason,
+                stops: true,
+            },
+        };
+        Some(Input::Answered { ask, answer })
+    }
+
+    pub(super) fn ask_stop(&mut self, stop: u64, active: bool) {
+        let text = self.turn.as_ref().map_or("", |turn| turn.text()).into();
+        let stopping = Stopping {
+            text,
+            stop_hook_active: active,
+        };
+        let judgement = self.judge_stop(stopping);
+        let judgement = tokio::time::timeout(self.stop_limit(), judgement);
+        self.judging = Some((stop, judgement.map(Result::ok).boxed()));
+    }
+}

@@ -1,0 +1,91 @@
+//! What the driver does about commands of the session's handle: they begin turns, and change what
+//! the next ones go by.
+
+use tooloop_kernel::{Delivery, Input, Settings};
+use tracing::Span;
+
+use super::Driver;
+use crate::session::Command;
+use crate::turn::{ReportSender, TurnUnderWay};
+use crate::{Event, SessionError};
+
+impl Driver {
+    pub(super) fn command(&mut self, command: Command) -> Option<Input> {
+        match command {
+            Command::Prompt {
+                content,
+                reply,
+                span,
+            } => {
+                if self.turn.is_some() {
+                    drop(reply.send(Err(SessionError::Busy)));
+                    return None;
+                }
+                self.begin_turn(reply, &span);
+                self.say(content, Delivery::Steer, true)
+            }
+            Command::Wake { reply, span } => {
+                if self.turn.is_some() {
+                    drop(reply.send(Err(SessionError::Busy)));
+                    return None;
+                }
+                self.begin_turn(reply, &span);
+                Some(Input::Wake)
+            }
+            // Outside of a turn nobody would get its report.
+            Command::Say { .. } if self.turn.is_none() => {
+                let words = "nothing is running: what was said is not sent";
+                self.events.send(&Event::Warning(words.into()));
+                None
+            }
+            Command::Say { content, delivery } => self.say(content, delivery, false),
+            Command::Interrupt => {
+                self.give_up_prompts();
+                Some(Input::Interrupt)
+            }
+            Command::Model {
+                name: model,
+                max_output_tokens,
+                escalated_output_tokens,
+            } => Some(Input::Configure(Box::new(Settings {
+                max_output_tokens,
+                escalated_output_tokens,
+                price: self.provider.info(&model).price,
+                model,
+                ..self.kernel.settings().clone()
+            }))),
+            Command::Limits(limits) => Some(Input::Configure(Box::new(Settings {
+                limits,
+                ..self.kernel.settings().clone()
+            }))),
+            Command::Rewind { turn, reply } => {
+                let turns = self.kernel.transcript().turns().len();
+                let refused = if self.turn.is_some() {
+                    SessionError::Busy
+                } else if !(1..=turns).contains(&turn) {
+                    SessionError::NoSuchTurn { turn, turns }
+                } else {
+                    self.rewinding = Some(reply);
+                    return Some(Input::Rewind { turn });
+                };
+                drop(reply.send(Err(refused)));
+                None
+            }
+            Command::Inspect(reply) => {
+                drop(reply.send(self.kernel.transcript().clone()));
+                None
+            }
+            // Taken out before.
+            Command::RewindFiles { .. } => None,
+        }
+    }
+
+    fn begin_turn(&mut self, reply: ReportSender, within: &Span) {
+        let schema = self.output.clone();
+        let model = self.kernel.settings().model.clone();
+        let transcript = self.kernel.transcript();
+        self.turn = Some(TurnUnderWay::begin(reply, transcript, schema, model));
+        let (provider, model) = (self.provider.trace_name(), &self.kernel.settings().model);
+        self.trace.turn_begins(within, provider, model);
+    }
+}

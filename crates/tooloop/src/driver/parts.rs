@@ -1,0 +1,155 @@
+//! What a session is made of, and how its task begins.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, RwLock};
+
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tooloop_kernel::{Kernel, Ledger, Settings, Transcript};
+use tooloop_policy::Policy;
+use tooloop_provider::{Provider, Redactor};
+use tooloop_session::Store;
+use tooloop_tool::{Background, Registry};
+
+use super::Driver;
+use super::hooking::Hooking;
+use crate::checkpoints::{Checkpoints, Place};
+use crate::event::Broadcast;
+use crate::gate::RegistryGate;
+use crate::hooks::{HookSet, SessionHooks};
+use crate::keeping::Journal;
+use crate::output_schema::OutputSchema;
+use crate::results::Results;
+use crate::trace::Trace;
+use crate::{Approval, Border, ResultBudget, Session, StopHook};
+
+pub(crate) struct Parts {
+    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) settings: Settings,
+    pub(crate) registry: Registry,
+    pub(crate) policy: Arc<RwLock<Policy>>,
+    pub(crate) approval: Approval,
+    pub(crate) workspace: PathBuf,
+    pub(crate) border: Option<Arc<Border>>,
+    pub(crate) store: Box<dyn Store>,
+    pub(crate) transcript: Transcript,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) resumed: bool,
+    /// Where random numbers come from.
+    pub(crate) chance: fn() -> u16,
+    pub(crate) results: ResultBudget,
+    pub(crate) secrets: Redactor,
+    /// Where long results go, and whether that ends with the session.
+    pub(crate) outputs: Option<(PathBuf, Keep)>,
+    /// Where the old contents of files are kept, if they are.
+    pub(crate) files: Option<Place>,
+    pub(crate) output: Option<OutputSchema>,
+    pub(crate) stop_hook: Option<Arc<dyn StopHook>>,
+    pub(crate) hooks: Option<Arc<HookSet>>,
+    /// Where the session is recorded.
+    pub(crate) journal: Option<PathBuf>,
+    pub(crate) ledger: Option<Ledger>,
+}
+
+/// How long the files of a session are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keep {
+    WithTheJournal,
+    WhileItRuns,
+}
+
+pub(crate) fn start(parts: Parts) -> Session {
+    // A front end sends a handful of commands at most; a full queue makes it wait.
+    let (commands, inbox) = mpsc::channel(64);
+    let events = Arc::new(Broadcast::default());
+    let (noticing, noticed) = watch::channel(false);
+    let background = Background::default();
+    let end = CancellationToken::new();
+    let id = parts.store.session();
+    let workspace = parts.workspace.clone();
+    let warnings = parts.warnings.clone();
+    let gate = Arc::new(RegistryGate {
+        registry: parts.registry.clone(),
+        policy: Arc::clone(&parts.policy),
+        workspace: parts.workspace.clone(),
+        border: parts.border.clone(),
+    });
+    let outputs = parts.outputs.as_ref().map(|(folder, _)| folder.clone());
+    let temporary = parts
+        .outputs
+        .and_then(|(folder, keep)| (keep == Keep::WhileItRuns).then_some(folder));
+    let checkpoints = parts
+        .files
+        .map(|place| Checkpoints::new(place, Arc::clone(&events), background.clone()));
+    let kernel = Kernel::new(parts.settings, Arc::clone(&gate) as _, parts.transcript);
+    let kernel = match parts.ledger {
+        Some(ledger) => kernel.with_ledger(ledger),
+        None => kernel,
+    };
+    let hooks = parts.hooks.map(|set| {
+        Arc::new(SessionHooks {
+            set,
+            session: id,
+            journal: parts.journal,
+            workspace: parts.workspace.clone(),
+            policy: Arc::clone(&parts.policy),
+            events: Arc::clone(&events),
+            newest: AtomicU64::new(0),
+        })
+    });
+    let judge = Arc::clone(&gate);
+    let driver = Driver {
+        kernel,
+        hooks,
+        hooking: Hooking::default(),
+        output: parts.output,
+        stop_hook: parts.stop_hook,
+        judging: None,
+        gate,
+        provider: parts.provider,
+        registry: parts.registry,
+        approval: parts.approval,
+        workspace: parts.workspace,
+        journal: Journal::new(parts.store),
+        events: Arc::clone(&events),
+        clock: Instant::now(),
+        chance: parts.chance,
+        model: None,
+        tools: JoinSet::new(),
+        runs: BTreeMap::new(),
+        early: Vec::new(),
+        told: Vec::new(),
+        started: None,
+        questions: FuturesUnordered::new(),
+        asked: HashMap::new(),
+        changed: HashSet::new(),
+        timers: Vec::new(),
+        turn: None,
+        trace: Trace::new(id),
+        rewinding: None,
+        background: background.clone(),
+        results: Arc::new(Results::new(parts.results, outputs, parts.secrets.clone())),
+        secrets: parts.secrets,
+        temporary,
+        checkpoints,
+        noticed: noticing,
+    };
+    let task = tokio::spawn(driver.run(inbox, end.clone(), parts.resumed));
+    Session {
+        id,
+        workspace,
+        warnings,
+        commands,
+        events,
+        gate: judge,
+        background,
+        noticed,
+        end,
+        task: Some(task),
+    }
+}

@@ -242,7 +242,9 @@ impl Kernel {
             Some(OutputWay::Tool(name)) => batch.called(name),
             Some(OutputWay::Native(_)) | None => None,
         };
-        if answered == Some(true) {
+        let last_word = self.settings.last_word.as_ref();
+        let said = last_word.and_then(|tool| batch.called(tool));
+        if answered == Some(true) || said == Some(true) {
             return self.done(out);
         }
         if let (true, Some(limit)) = (self.turn.refused_calls, self.settings.limits.tool_calls) {

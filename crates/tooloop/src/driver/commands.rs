@@ -47,17 +47,17 @@ impl Driver {
                 name: model,
                 max_output_tokens,
                 escalated_output_tokens,
-            } => Some(Input::Configure(Box::new(Settings {
+            } => Some(self.configure(Settings {
                 max_output_tokens,
                 escalated_output_tokens,
                 price: self.provider.info(&model).price,
                 model,
                 ..self.kernel.settings().clone()
-            }))),
-            Command::Limits(limits) => Some(Input::Configure(Box::new(Settings {
+            })),
+            Command::Limits(limits) => Some(self.configure(Settings {
                 limits,
                 ..self.kernel.settings().clone()
-            }))),
+            })),
             Command::Rewind { turn, reply } => {
                 let turns = self.kernel.transcript().turns().len();
                 let refused = if self.turn.is_some() {
@@ -78,6 +78,11 @@ impl Driver {
             // Taken out before.
             Command::RewindFiles { .. } => None,
         }
+    }
+
+    fn configure(&self, settings: Settings) -> Input {
+        self.agents.configure(&settings);
+        Input::Configure(Box::new(settings))
     }
 
     fn begin_turn(&mut self, reply: ReportSender, within: &Span) {

@@ -15,6 +15,8 @@ use tooloop_tool::ToolOutput;
 use tracing::Span;
 
 use super::Driver;
+use crate::agents::EXIT_PLAN;
+use crate::gate::read;
 use crate::hooks::{HookEvent, Said, SessionHooks, Subject};
 use crate::{Allowance, Approval, Event, Question, Reply, Stopping};
 
@@ -184,6 +186,10 @@ impl Driver {
         let context = std::mem::take(&mut self.hooking.context);
         let context = context.into_iter().chain(said.context);
         prompt.content.extend(context.map(Content::Text));
+        let presents = self.registry.get(EXIT_PLAN).is_some();
+        let mode = read(&self.gate.policy, |policy| policy.mode);
+        let reminder = self.mode_told.reminder(mode, presents);
+        prompt.content.extend(reminder.map(Content::Text));
         Some(Input::User {
             content: prompt.content,
             delivery: prompt.delivery,
@@ -192,6 +198,9 @@ impl Driver {
 
     /// What is to be said next, once something was.
     pub(super) fn after_a_step(&mut self) -> Option<Input> {
+        if let Some(aside) = self.next_aside() {
+            return Some(aside);
+        }
         let waits = |prompt: &Prompt| prompt.running.is_none();
         let next = self.hooking.prompts.front().is_some_and(waits);
         if next { self.next_prompt() } else { None }
@@ -338,7 +347,10 @@ impl Driver {
     /// How long judging may take.
     pub(super) fn stop_limit(&self) -> Duration {
         let hooks = self.hooks.as_ref();
-        let longest = hooks.map_or(Duration::ZERO, |hooks| hooks.longest(HookEvent::Stop));
+        let longest = hooks.map_or(Duration::ZERO, |hooks| {
+            let stop = hooks.longest(HookEvent::Stop);
+            stop.max(hooks.longest(HookEvent::SubagentStop))
+        });
         // What ends a hook that takes too long takes its time as well.
         super::STOP_HOOK_LIMIT.max(longest.saturating_add(Duration::from_secs(5)))
     }

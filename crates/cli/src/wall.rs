@@ -107,8 +107,9 @@ impl Wall {
                 ),
             )
         })?;
-        let is_read_only = settings.sandbox == settings::Sandbox::ReadOnly
-            || settings.permission_mode == Mode::Plan;
+        let is_read_only = settings.sandbox == settings::Sandbox::ReadOnly;
+        // That is so as long as the mode is: each call is told.
+        let is_closed = is_read_only || settings.permission_mode == Mode::Plan;
         let home = environment("HOME").map(PathBuf::from);
         let home = home.filter(|home| home.is_absolute());
         let boundary = Boundary::draw(&BoundarySettings {
@@ -159,15 +160,15 @@ impl Wall {
                 .collect(),
         });
         let report = SandboxReport {
-            profile: if is_read_only {
-                "read-only"
-            } else {
-                "workspace"
-            },
+            profile: if is_closed { "read-only" } else { "workspace" },
             mechanism: Some(sandbox.enforced().mechanism.to_string()),
             landlock_abi: sandbox.enforced().landlock_abi,
             network: settings.sandbox_network.clone(),
-            writable: boundary.writable.clone(),
+            writable: if is_closed {
+                Vec::new()
+            } else {
+                boundary.writable.clone()
+            },
             gaps: gaps.iter().map(ToString::to_string).collect(),
             missing: None,
         };

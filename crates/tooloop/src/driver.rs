@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ use tooloop_tool::{Background, Registry};
 
 pub(crate) use self::parts::{Keep, Parts, start};
 
-use self::hooking::{Heard, Hooking};
+use self::hooking::{Answered, Heard, Hooking};
 use self::tools::{Ran, Run};
 use crate::agents::{Assignment, ModeTold, Subagents};
 use crate::checkpoints::Checkpoints;
@@ -46,10 +46,10 @@ use crate::keeping::Journal;
 use crate::model_call::ModelCall;
 use crate::output_schema::OutputSchema;
 use crate::results::Results;
-use crate::session::Command;
+use crate::session::{CloseReason, Command};
 use crate::trace::Trace;
 use crate::turn::TurnUnderWay;
-use crate::{Approval, Event, Reply, SessionError, StopHook};
+use crate::{Approval, Event, SessionError, StopHook};
 
 /// How long closing waits for tools that were told to end. A shell gets two seconds between TERM
 /// and KILL; what is left after this is dropped, which kills it.
@@ -62,6 +62,8 @@ struct Driver {
     kernel: Kernel,
     hooks: Option<Arc<SessionHooks>>,
     hooking: Hooking,
+    /// Why the session ends, if whoever ends it says so.
+    why: Arc<OnceLock<CloseReason>>,
     gate: Arc<RegistryGate>,
     provider: Arc<dyn Provider>,
     registry: Registry,
@@ -84,7 +86,7 @@ struct Driver {
     told: Vec<(usize, CancellationToken)>,
     /// The newest call that is on record as about to run: one with effects.
     started: Option<ToolUseId>,
-    questions: FuturesUnordered<BoxFuture<'static, (u64, Reply)>>,
+    questions: FuturesUnordered<BoxFuture<'static, (u64, Answered)>>,
     /// The questions that still want an answer.
     asked: HashMap<u64, ToolUse>,
     /// The calls that run with another input than the model wrote, since whoever was asked wants it
@@ -127,7 +129,7 @@ enum Came {
     Command(Option<Command>),
     Model(Result<StreamEvent, ModelError>),
     Tool(Result<(tokio::task::Id, Ran), JoinError>),
-    Reply(u64, Reply),
+    Reply(u64, Answered),
     Heard(Heard),
     Timer(u64),
     /// Whether the model is done; `None` if nobody said so in time.

@@ -80,7 +80,7 @@ pub use prompt::{PromptSection, SystemPrompt, bash_only_system_prompt, default_s
 pub use report::{Denial, DeniedBy, TurnReport};
 pub use results::ResultBudget;
 pub use rewind::{PastTurn, Rewind, Rewound, What, fork_journal, past_turns};
-pub use session::Session;
+pub use session::{CloseReason, Session};
 pub use stop_hook::{StopHook, Stopping};
 /// Child processes.
 pub use tooloop_exec as exec;

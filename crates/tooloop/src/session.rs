@@ -1,7 +1,7 @@
 //! A live conversation, as its users hold it.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -33,7 +33,36 @@ pub struct Session {
     pub(crate) background: Background,
     pub(crate) noticed: watch::Receiver<bool>,
     pub(crate) end: CancellationToken,
+    /// Why it ends, if somebody has said so.
+    pub(crate) why: Arc<OnceLock<CloseReason>>,
     pub(crate) task: Option<JoinHandle<Result<(), SessionError>>>,
+}
+
+/// Why a session is closed, as its hooks are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CloseReason {
+    /// Another session takes its place.
+    Clear,
+    /// Whoever was logged in to the program has logged out.
+    Logout,
+    /// A person has left where prompts are typed.
+    PromptInputExit,
+    /// Anything else.
+    #[default]
+    Other,
+}
+
+impl CloseReason {
+    /// Its name, as hooks are told it and matchers meet it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Clear => "clear",
+            Self::Logout => "logout",
+            Self::PromptInputExit => "prompt_input_exit",
+            Self::Other => "other",
+        }
+    }
 }
 
 /// What a session is told from outside.
@@ -253,7 +282,16 @@ impl Session {
     ///
     /// # Errors
     /// If the journal failed.
-    pub async fn close(mut self) -> Result<(), SessionError> {
+    pub async fn close(self) -> Result<(), SessionError> {
+        self.close_because(CloseReason::Other).await
+    }
+
+    /// Like [`Session::close`], and says why: the hooks of the session's end are told.
+    ///
+    /// # Errors
+    /// As for [`Session::close`].
+    pub async fn close_because(mut self, reason: CloseReason) -> Result<(), SessionError> {
+        self.why.get_or_init(|| reason);
         self.end.cancel();
         match self.task.take() {
             // A task that panicked has told so on its own; there is nothing left to wait for.

@@ -272,6 +272,12 @@ impl Shown {
                 questions.answer(ask, Reply::AllowForSession);
                 self.pending.extend(self.view.remark(style, &words));
             }
+            Do::AcceptEdits { ask } => {
+                session.change_policy(|policy| policy.mode = Mode::AcceptEdits);
+                questions.answer(ask, Reply::Allow);
+                let words = "✓ agreed to the plan; edits need no question";
+                self.pending.extend(self.view.remark(Style::Dim, words));
+            }
             Do::ShowAll(question) => self.pending.extend(self.view.all_of(&question)),
             Do::Tell(words) => {
                 let lines = self.view.remark(Style::Notice, &words);

@@ -195,6 +195,7 @@ impl View {
                 self.turn_to(Doing::Waiting, now);
             }
             Event::Asked(question) => self.asked(question, &mut outs),
+            Event::Subagent { agent, event, .. } => self.heard_of(agent, event, &mut outs),
             Event::Warning(words) => self.note(Style::Notice, words, &mut outs),
             // What it has to say is a warning.
             Event::Hook(_) => {}

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, watch};
@@ -88,6 +88,7 @@ pub(crate) fn start(parts: Parts) -> Session {
     let (noticing, noticed) = watch::channel(false);
     let background = Background::default();
     let end = CancellationToken::new();
+    let why = Arc::new(OnceLock::new());
     let id = parts.store.session();
     let workspace = parts.workspace.clone();
     let warnings = parts.warnings.clone();
@@ -184,6 +185,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         kernel,
         hooks,
         hooking: Hooking::default(),
+        why: Arc::clone(&why),
         output: parts.output,
         stop_hook: parts.stop_hook,
         judging: None,
@@ -235,6 +237,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         background,
         noticed,
         end,
+        why,
         task: Some(task),
     }
 }

@@ -3,8 +3,9 @@
 //! It listens on a Unix socket in a folder that only this user may enter, and on request on a port
 //! of this machine. It tunnels with CONNECT and passes plain HTTP on, one request a connection. Names
 //! are judged as they are asked for and resolved here, and what is connected to is an address that
-//! was looked at: private ones are refused as they are in [`crate::WebFetch`]. What goes through a
-//! tunnel is not looked at: a server that is reached there may be more than one host.
+//! was looked at: private ones are refused as they are in [`crate::WebFetch`]. If what a client sends
+//! first through a tunnel is a TLS ClientHello, the name in it has to be that of the host that was
+//! asked for, since a server may be more than one host; nothing else of a tunnel is looked at.
 //!
 //! A proxy is cheap (a folder, a socket and a task), so what is to reach more for once gets one of
 //! its own, and what was denied is known of each apart: see [`SandboxProxy::widened`].
@@ -33,6 +34,7 @@ mod body;
 mod connection;
 mod denied;
 mod head;
+mod hello;
 mod hosts;
 mod reach;
 

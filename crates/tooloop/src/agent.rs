@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
 use tooloop_kernel::{Entry, Ledger, Limits, Settings, Transcript};
-use tooloop_model::Money;
+use tooloop_model::{Money, ToolDefinition};
 use tooloop_policy::{Policy, Rule};
 use tooloop_provider::{Cassette, Provider, Redactor};
 use tooloop_session::{
@@ -92,6 +92,12 @@ impl Agent {
     #[must_use]
     pub fn tool_names(&self) -> Vec<String> {
         self.0.registry.names().map(str::to_owned).collect()
+    }
+
+    /// What the model is told of its tools, sorted by name.
+    #[must_use]
+    pub fn tool_definitions(&self) -> Arc<[ToolDefinition]> {
+        self.0.registry.definitions()
     }
 
     /// Where its journals are, if it keeps any.

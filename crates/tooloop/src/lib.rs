@@ -66,7 +66,7 @@ pub use tooloop_session as journal;
 pub use tooloop_tools as tools;
 
 pub use agent::{Agent, AgentBuilder};
-pub use agents::{AgentModel, AgentType, AgentTypeError, AgentTypes, Planning};
+pub use agents::{AgentModel, AgentType, AgentTypeError, AgentTypes, EXIT_PLAN, Planning, TASK};
 pub use approval::{
     Allowance, Approval, Approver, Destination, PermissionAnswer, PermissionChange,
     PermissionUpdate, Question, Reply, ToolApprover,

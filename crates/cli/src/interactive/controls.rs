@@ -4,7 +4,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use tooloop::{Content, Entry, Event, Message, Question, Reply, Rule, ToolResult};
+use tooloop::{
+    Content, EXIT_PLAN, Entry, Event, Message, Question, Reply, Rule, ToolResult, ToolUseId,
+};
 
 use super::calls;
 use super::commands::{self, Typed};

@@ -311,6 +311,7 @@ mod tests {
         let mut bench = Bench::new();
         let question = Question {
             ask: 1,
+            agent: None,
             tool_use: call("{}"),
             reason: "why".into(),
             cause: None,

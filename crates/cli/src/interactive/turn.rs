@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
-use tooloop::{Content, Entry, Event, Message, Reply, Rule, Session, SessionError, TurnReport};
+use tooloop::{
+    Content, Entry, Event, Message, Mode, Reply, Rule, Session, SessionError, TurnReport,
+};
 
 use super::controls::{self, Controls, Do};
 use super::keys;

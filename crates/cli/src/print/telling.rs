@@ -1,6 +1,7 @@
 //! What a headless run shows of its events.
 
-use tooloop::Event;
+use serde_json::Value;
+use tooloop::{Event, Question};
 
 use super::complain;
 use super::turns::Run;
@@ -8,6 +9,10 @@ use crate::args::OutputFormat;
 
 impl Run<'_> {
     pub(super) async fn event(&mut self, event: Event) {
+        if let (Event::Asked(Question { agent: Some(_), .. }), Some(_)) = (&event, &self.strict) {
+            // The no that a subagent got ends its own turn.
+            drop(self.session.interrupt().await);
+        }
         let streaming = self.format == OutputFormat::StreamJson;
         match &event {
             Event::Warning(words) if !streaming => return complain(words),
@@ -31,7 +36,23 @@ impl Run<'_> {
             _ if !streaming => return,
             _ => {}
         }
-        let records = match event {
+        let records = self.records_of(event);
+        for record in records {
+            self.output.record(&record).await;
+        }
+    }
+
+    /// The records of an event.
+    fn records_of(&mut self, event: Event) -> Vec<Value> {
+        match event {
+            Event::Subagent {
+                tool_use_id, event, ..
+            } => {
+                let before = self.records.of(Some(tool_use_id));
+                let records = self.records_of(*event);
+                self.records.of(before);
+                records
+            }
             Event::Recorded(entry) => self.records.entry(&entry).into_iter().collect(),
             Event::Delta { call, event } => self.records.piece(call, &event),
             Event::Voided { call } => vec![self.records.voided(call)],
@@ -55,9 +76,6 @@ impl Run<'_> {
             | Event::ToolProgress { .. }
             | Event::Asked(_)
             | Event::TurnEnded(_) => Vec::new(),
-        };
-        for record in records {
-            self.output.record(&record).await;
         }
     }
 }

@@ -16,10 +16,11 @@ mod working;
 
 pub(crate) use assignment::Assignment;
 pub use kind::{AgentModel, AgentType, AgentTypeError, AgentTypes};
-pub use plan::Planning;
-pub(crate) use plan::{EXIT_PLAN, ExitPlan, ModeTold};
+pub use plan::{EXIT_PLAN, Planning};
+pub(crate) use plan::{ExitPlan, ModeTold};
 pub(crate) use subagents::{Parent, Subagents};
-pub(crate) use task::{TASK, Task};
+pub use task::TASK;
+pub(crate) use task::Task;
 
 /// How deep subagents may have subagents of their own.
 const MOST_DEPTH: u32 = 2;

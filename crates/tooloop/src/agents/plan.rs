@@ -11,7 +11,7 @@ use super::Subagents;
 use crate::gate::{change, read};
 
 /// The name of the tool that presents a plan.
-pub(crate) const EXIT_PLAN: &str = "exit_plan";
+pub const EXIT_PLAN: &str = "exit_plan";
 
 /// What becomes of the plan that a model presents in plan mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use super::working;
 use super::{AgentTypes, Subagents};
 
 /// The name of the tool.
-pub(crate) const TASK: &str = "task";
+pub const TASK: &str = "task";
 
 /// The type that works if none is named.
 const USUAL: &str = "general";

@@ -144,6 +144,7 @@ impl Live {
         let rules = self.gate.rules(tool_use);
         let question = Question {
             ask: self.asked,
+            agent: None,
             cause: self.gate.cause(tool_use),
             rules: rules.clone(),
             tool_use: tool_use.clone(),

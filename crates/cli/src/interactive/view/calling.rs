@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tooloop::{Question, ToolResult, ToolUse, ToolUseId};
+use tooloop::{Entry, Event, Question, ToolResult, ToolUse, ToolUseId};
 
 use super::{Doing, Last, View};
 use crate::interactive::calls::{self, Outcome};
@@ -98,8 +98,10 @@ impl View {
             Event::Recorded(entry) => {
                 if let Entry::CallFinished(result) = &**entry {
                     let id = &result.tool_use_id;
-                    self.order.retain(|other| other != id);
-                    self.calls.remove(id);
+                    if self.asked_by_agents.remove(id) {
+                        self.order.retain(|other| other != id);
+                        self.calls.remove(id);
+                    }
                 }
             }
             _ => {}
@@ -124,6 +126,9 @@ impl View {
         let id = question.tool_use.id.clone();
         if let Some(call) = self.calls.get_mut(&id) {
             call.headed = true;
+        }
+        if question.agent.is_some() {
+            self.asked_by_agents.insert(id.clone());
         }
         self.last = Last::Heading(id);
     }

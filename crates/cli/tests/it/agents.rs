@@ -22,8 +22,7 @@ fn by_prompt(choose: impl Fn(&str, usize) -> Reply + Send + 'static) -> ModelSer
             .iter()
             .find(is_user)
             .map_or("", |(_, text)| text.as_str());
-        let body: Value = serde_json::from_slice(&request.body).unwrap();
-        let messages = body["messages"].as_array().unwrap();
+        let messages = request.body["messages"].as_array().unwrap();
         let replies = messages
             .iter()
             .filter(|one| one["role"] == "assistant")
@@ -55,7 +54,7 @@ both! {
         assert_eq!(done.tool_result("c_1"), ("it is 7".to_owned(), false));
         // Its own request: nothing of the conversation, fewer tools, another prompt.
         let own = server.request(1);
-        let text = String::from_utf8_lossy(&own.body).into_owned();
+        let text = own.body.to_string();
         assert!(text.contains("find the secret") && !text.contains("what is it"), "{text}");
         assert!(text.contains("You are a scout") && !text.contains("\"apply_patch\""), "{text}");
         let records = below(&done, "c_1");
@@ -159,7 +158,7 @@ fn subagents_go_two_deep() {
     assert_eq!(done.answer(), "top");
     assert_eq!(done.tool_result("c_2").0, "deepest");
     assert!(done.tool_result("c_3").0.contains("there is no tool"));
-    let text = |index: usize| String::from_utf8_lossy(&server.request(index).body).into_owned();
+    let text = |index: usize| server.request(index).body.to_string();
     assert!(text(1).contains("\"name\":\"task\"") && !text(2).contains("\"name\":\"task\""));
 }
 
@@ -205,7 +204,7 @@ fn types_come_from_folders_and_are_named() {
         is_error && unknown.contains("the types are critic, explore, general"),
         "{unknown}"
     );
-    let text = |index: usize| String::from_utf8_lossy(&server.request(index).body).into_owned();
+    let text = |index: usize| server.request(index).body.to_string();
     assert!(text(0).contains("- critic: finds fault"), "{}", text(0));
     assert!(
         text(2).contains("Be harsh.") && !text(2).contains("\"name\":\"bash\""),
@@ -394,7 +393,7 @@ fn a_plan_is_the_answer_where_nobody_is_asked() {
     let done = finish(&run.start());
     assert_eq!(done.answer(), "1. Make it.");
     assert!(done.tool_result("c_1").0.contains("plan mode"));
-    let text = String::from_utf8_lossy(&server.request(0).body).into_owned();
+    let text = server.request(0).body.to_string();
     assert_eq!(text.matches("Plan mode is on").count(), 1, "{text}");
     assert!(!scratch.workspace().join("made").exists());
 }
@@ -440,7 +439,7 @@ fn a_plan_is_agreed_to_by_the_host() {
     );
     assert!(done.tool_result("c_4").0.contains("is for plan mode"));
     assert!(scratch.workspace().join("made").exists());
-    let text = String::from_utf8_lossy(&server.request(5).body).into_owned();
+    let text = server.request(5).body.to_string();
     assert_eq!(text.matches("Plan mode is").count(), 2, "{text}");
 }
 
@@ -469,7 +468,7 @@ fn an_open_plan_is_recalled_every_third_step() {
     let done = finish(&tooloop(&scratch, &server, api).arg("go").start());
     assert_eq!(done.answer(), "ok");
     let recalled = |index: usize| {
-        let text = String::from_utf8_lossy(&server.request(index).body).into_owned();
+        let text = server.request(index).body.to_string();
         text.matches("was not touched for").count()
     };
     let counts: Vec<_> = (0..12).map(recalled).collect();

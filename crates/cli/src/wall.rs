@@ -68,6 +68,8 @@ pub(crate) enum Tried {
     Off,
     Missing(String),
     Works(Sandbox),
+    /// It works, and nothing will be run in it.
+    Unused(Sandbox),
 }
 
 /// The wall of a run.
@@ -92,13 +94,19 @@ impl Wall {
         workspace: &Path,
         folders: &[PathBuf],
     ) -> Result<Self, Failure> {
-        let sandbox = match tried {
-            Tried::Works(sandbox) => sandbox,
+        let (sandbox, is_used) = match tried {
+            Tried::Works(sandbox) => (sandbox, true),
+            Tried::Unused(sandbox) => (sandbox, false),
             Tried::Off => return Ok(Self::none(None)),
             Tried::Missing(missing) => return Ok(Self::none(Some(missing))),
         };
         let system = std::env::temp_dir();
-        let temp = PrivateTemp::create(&system).map_err(|error| {
+        let temp = if is_used {
+            PrivateTemp::create(&system)
+        } else {
+            PrivateTemp::imagined(&system)
+        };
+        let temp = temp.map_err(|error| {
             Failure::new(
                 Status::Sandbox,
                 format!(

@@ -5,6 +5,7 @@
 
 mod asking;
 mod commands;
+mod compacting;
 mod files;
 mod hooking;
 mod model;
@@ -27,7 +28,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
-use tooloop_kernel::{Delivery, Effect, Entry, Input, Kernel, StopJudgement, Sync, TurnEnd};
+use tooloop_kernel::{
+    Delivery, Effect, Entry, Input, Kernel, Prepared, StopJudgement, Sync, TurnEnd,
+};
 use tooloop_model::{Content, ModelError, StreamEvent, ToolUse, ToolUseId};
 use tooloop_provider::{Provider, Redactor};
 use tooloop_session::StoreError;
@@ -35,6 +38,7 @@ use tooloop_tool::{Background, Registry};
 
 pub(crate) use self::parts::{Keep, Parts, start};
 
+use self::compacting::Compacting;
 use self::hooking::{Answered, Heard, Hooking};
 use self::tools::{Ran, Run};
 use crate::agents::{Assignment, ModeTold, Subagents};
@@ -97,6 +101,9 @@ struct Driver {
     stop_hook: Option<Arc<dyn StopHook>>,
     /// Somebody judges whether the model is done.
     judging: Option<(u64, BoxFuture<'static, Option<StopJudgement>>)>,
+    compacting: Compacting,
+    /// The journal that the store writes, if it is one.
+    recorded_in: Option<PathBuf>,
     turn: Option<TurnUnderWay>,
     trace: Trace,
     /// Who waits until the conversation is taken back.
@@ -132,6 +139,8 @@ enum Came {
     Reply(u64, Answered),
     Heard(Heard),
     Timer(u64),
+    /// What a summary needs.
+    Prepared(u64, Prepared),
     /// Whether the model is done; `None` if nobody said so in time.
     Judged(u64, Option<StopJudgement>),
     Flushed(Result<(), StoreError>),
@@ -200,6 +209,7 @@ impl Driver {
                 None => std::future::pending().await,
             }
         };
+        let prepared = self.compacting.prepared();
         let flush = async {
             match &mut self.journal.flushing {
                 Some(flushing) => flushing.await,
@@ -230,6 +240,7 @@ impl Driver {
             Some(ran) = self.tools.join_next_with_id(), if !self.tools.is_empty() => Came::Tool(ran),
             event = model => Came::Model(event),
             timer = timer => Came::Timer(timer),
+            (compaction, prepared) = prepared => Came::Prepared(compaction, prepared),
             (stop, judgement) = judged => Came::Judged(stop, judgement),
             result = flush => Came::Flushed(result),
         }
@@ -237,6 +248,12 @@ impl Driver {
 
     async fn take(&mut self, came: Came) -> Result<(), StoreError> {
         let input = match came {
+            Came::Command(Some(Command::Rewind { turn, reply })) => {
+                match self.rewind(turn, reply).await {
+                    Some(input) => input,
+                    None => return Ok(()),
+                }
+            }
             Came::Command(Some(Command::RewindFiles { back, how, reply })) => {
                 let rewound = self.rewind_files(back, how).await;
                 drop(reply.send(rewound));
@@ -272,6 +289,10 @@ impl Driver {
                 self.timers.retain(|(other, _)| *other != timer);
                 Input::TimerFired { timer }
             }
+            Came::Prepared(compaction, prepared) => Input::CompactionPrepared {
+                compaction,
+                prepared,
+            },
             Came::Judged(stop, judgement) => {
                 self.judging = None;
                 let judgement = judgement.unwrap_or_else(|| {
@@ -366,8 +387,12 @@ impl Driver {
                 turn.note(&entry);
             }
             self.note_use(&entry);
-            if let Entry::Rewound { turn } = &entry {
-                self.taken_back(*turn);
+            match &entry {
+                Entry::Rewound { turn } => self.taken_back(*turn),
+                Entry::Compacted { before, after, .. } => {
+                    self.compacting.done(*before, *after);
+                }
+                _ => {}
             }
             if let Entry::CallStarted { tool_use_id } = &entry {
                 self.started = Some(tool_use_id.clone());
@@ -416,6 +441,15 @@ impl Driver {
                     .push((timer, Box::pin(tokio::time::sleep(after))));
             }
             Effect::CancelTimer { timer } => self.timers.retain(|(other, _)| *other != timer),
+            Effect::PrepareCompaction {
+                compaction,
+                trigger,
+                room,
+            } => self.prepare_compaction(compaction, trigger, room),
+            Effect::CancelCompaction { .. } => self.compacting.cancel(),
+            Effect::CompactionEnded {
+                trigger, failure, ..
+            } => self.compaction_ended(trigger, failure),
             Effect::AskStop { stop, active } => self.ask_stop(stop, active),
             Effect::CancelStop { .. } => self.judging = None,
             Effect::EndTurn { end, unsent } => self.end_turn(end, unsent),
@@ -454,6 +488,7 @@ impl Driver {
         self.questions.clear();
         self.hooking.under_way.clear();
         self.judging = None;
+        self.compacting.cancel();
         self.timers.clear();
         for run in std::mem::take(&mut self.runs).into_values() {
             run.cancellation.cancel();

@@ -26,6 +26,7 @@ use crate::{Events, SessionError, TurnReport};
 pub struct Session {
     pub(crate) id: SessionId,
     pub(crate) workspace: PathBuf,
+    pub(crate) journal: Option<PathBuf>,
     pub(crate) warnings: Vec<String>,
     pub(crate) commands: mpsc::Sender<Command>,
     pub(crate) events: Arc<Broadcast>,
@@ -36,6 +37,15 @@ pub struct Session {
     /// Why it ends, if somebody has said so.
     pub(crate) why: Arc<OnceLock<CloseReason>>,
     pub(crate) task: Option<JoinHandle<Result<(), SessionError>>>,
+}
+
+/// What summing up a conversation came to, in tokens of the next request, likely.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compacted {
+    /// Before.
+    pub before: u64,
+    /// After.
+    pub after: u64,
 }
 
 /// Why a session is closed, as its hooks are told.
@@ -96,6 +106,10 @@ pub(crate) enum Command {
         back: Back,
         how: How,
         reply: oneshot::Sender<Result<FilesRewound, SessionError>>,
+    },
+    Compact {
+        focus: Option<String>,
+        reply: oneshot::Sender<Result<Compacted, SessionError>>,
     },
     Limits(Limits),
     Inspect(oneshot::Sender<Transcript>),
@@ -256,6 +270,17 @@ impl Session {
     pub async fn rewind(&self, turn: usize) -> Result<(), SessionError> {
         let (reply, answer) = oneshot::channel();
         self.tell(Command::Rewind { turn, reply }).await?;
+        answer.await.map_err(|_| SessionError::Closed)?
+    }
+
+    /// Has the model sum up the conversation to make room; `focus` is what the summary is to look at
+    /// most closely. What was said stays in the journal.
+    ///
+    /// # Errors
+    /// If a turn is under way, it could not be done, or the session is closed.
+    pub async fn compact(&self, focus: Option<String>) -> Result<Compacted, SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(Command::Compact { focus, reply }).await?;
         answer.await.map_err(|_| SessionError::Closed)?
     }
 

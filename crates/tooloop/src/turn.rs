@@ -172,7 +172,10 @@ impl TurnUnderWay {
             Entry::Discarded { usage } => self.used(*usage),
             Entry::Continue(reason) => match reason {
                 Continue::ContinueOutput | Continue::PauseTurn => self.continued = true,
-                Continue::Retry | Continue::EscalateOutput | Continue::FallbackModel { .. } => {
+                Continue::Retry
+                | Continue::EscalateOutput
+                | Continue::FallbackModel { .. }
+                | Continue::Compact => {
                     self.again = true;
                 }
                 Continue::NextStep
@@ -189,6 +192,8 @@ impl TurnUnderWay {
             | Entry::CallStarted { .. }
             | Entry::Retry { .. }
             | Entry::Spent { .. }
+            | Entry::Shortened { .. }
+            | Entry::Compacted { .. }
             | Entry::Rewound { .. }
             | Entry::TurnEnd(_) => {}
         }

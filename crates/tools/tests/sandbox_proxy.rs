@@ -267,10 +267,10 @@ fn client_hello(name: &str) -> Vec<u8> {
 #[tokio::test]
 async fn a_tunnel_leads_to_the_host_that_was_asked_for() {
     let server = Server::new(Manner::Echo).await;
-    let proxy = proxy(&server);
+    let first = proxy(&server);
     let right = client_hello("A.test");
     let (start, end) = right.split_at(20);
-    let mut client = tunnel(&proxy, server.port).await;
+    let mut client = tunnel(&first, server.port).await;
     client.write_all(start).await.unwrap();
     client.write_all(end).await.unwrap();
     let mut echo = vec![0; right.len()];
@@ -281,7 +281,7 @@ async fn a_tunnel_leads_to_the_host_that_was_asked_for() {
     client.write_all(&wrong).await.unwrap();
     let mut echo = vec![0; wrong.len()];
     client.read_exact(&mut echo).await.unwrap();
-    assert_eq!(proxy.take_denials(), []);
+    assert_eq!(first.take_denials(), []);
     drop(client);
 
     for (first, host, why) in [
@@ -289,6 +289,7 @@ async fn a_tunnel_leads_to_the_host_that_was_asked_for() {
         (client_hello("not a name"), "a.test", DeniedWhy::Unreadable),
         (vec![22, 3, 1, 0, 0], "a.test", DeniedWhy::Unreadable),
     ] {
+        let proxy = proxy(&server);
         let mut client = tunnel(&proxy, server.port).await;
         client.write_all(&first).await.unwrap();
         assert_eq!(rest(&mut client).await, "");

@@ -171,6 +171,7 @@ impl AgentBuilder {
             model: model.into(),
             max_output_tokens: output_tokens,
             escalated_output_tokens: escalated,
+            window: None,
             price: None,
         });
         self
@@ -203,6 +204,13 @@ impl AgentBuilder {
     /// Gives the agent the tool `exit_plan`, by which it presents a plan in plan mode.
     pub fn planning(mut self, planning: Planning) -> Self {
         self.planning = Some(planning);
+        self
+    }
+
+    /// Whether the conversation is summed up by itself when it fills the model's window; so if this
+    /// is not called. It can be asked for at any time ([`crate::Session::compact`]).
+    pub fn compaction(mut self, automatic: bool) -> Self {
+        self.settings.compaction = automatic;
         self
     }
 
@@ -289,6 +297,7 @@ impl AgentBuilder {
         if let Some(fallback) = &mut fallback {
             let info = provider.info(&fallback.model);
             fallback.price = info.price;
+            fallback.window = Some(info.context_window);
             native &= info.structured_output;
         }
         let form = self.output.as_ref().map(|schema| schema.form(native));
@@ -305,6 +314,7 @@ impl AgentBuilder {
             hooked: hooked(hooks.as_ref(), &registry),
             tools: registry.definitions(),
             price: model.price,
+            window: Some(model.context_window),
             fallback,
             output: form,
             last_word: (self.planning == Some(Planning::Answers)).then(|| EXIT_PLAN.into()),

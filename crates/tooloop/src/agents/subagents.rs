@@ -232,6 +232,7 @@ impl Parent {
             None => settings,
             Some(model) => Settings {
                 price: provider.info(&model.name).price,
+                window: Some(provider.info(&model.name).context_window),
                 model: model.name.clone(),
                 max_output_tokens: model.max_output_tokens,
                 escalated_output_tokens: model.escalated_output_tokens,

@@ -18,6 +18,7 @@ use tooloop_session::Store;
 use tooloop_tool::{Background, Registry};
 
 use super::Driver;
+use super::compacting::Compacting;
 use super::hooking::Hooking;
 use crate::agents::{Assignment, ModeTold, Parent, Planning, Subagents};
 use crate::checkpoints::{Checkpoints, Kept, Place};
@@ -101,6 +102,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         only_reads: assignment.as_ref().is_some_and(|work| work.only_reads),
         planning: parts.planning,
     });
+    let journal = parts.journal.clone();
     let outputs = parts.outputs.as_ref().map(|(folder, _)| folder.clone());
     let temporary = parts
         .outputs
@@ -114,14 +116,19 @@ pub(crate) fn start(parts: Parts) -> Session {
         parts.secrets.clone(),
     ));
     let settings = Mutex::new(parts.settings.clone());
-    let kernel = Kernel::new(parts.settings, Arc::clone(&gate) as _, parts.transcript);
+    let mut transcript = parts.transcript;
+    if parts.journal.is_none() {
+        // There is nothing that it could be read from again.
+        transcript.keep_past();
+    }
+    let kernel = Kernel::new(parts.settings, Arc::clone(&gate) as _, transcript);
     let kernel = match parts.ledger {
         Some(ledger) => kernel.with_ledger(ledger),
         None => kernel,
     };
     let (tokens, cost) = parts.spent_by_agents;
     kernel.ledger().book(tokens, cost);
-    let (top, journal) = match &assignment {
+    let (top, top_journal) = match &assignment {
         Some(work) => work.top.clone(),
         None => (id, parts.journal.clone()),
     };
@@ -156,7 +163,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         turn,
         depth: assignment.as_ref().map_or(0, |work| work.depth),
         only_reads: assignment.as_ref().is_some_and(|work| work.only_reads),
-        top: (top, journal.clone()),
+        top: (top, top_journal.clone()),
         numbers: assignment
             .as_ref()
             .map_or_else(Arc::default, |work| Arc::clone(&work.numbers)),
@@ -169,11 +176,11 @@ pub(crate) fn start(parts: Parts) -> Session {
             agent: assignment.as_ref().map(|work| HookedAgent {
                 id,
                 kind: Arc::clone(&work.kind),
-                journal: parts.journal,
+                journal: parts.journal.clone(),
             }),
             set,
             session: top,
-            journal,
+            journal: top_journal,
             workspace: parts.workspace.clone(),
             policy: Arc::clone(&parts.policy),
             events: Arc::clone(&events),
@@ -189,6 +196,8 @@ pub(crate) fn start(parts: Parts) -> Session {
         output: parts.output,
         stop_hook: parts.stop_hook,
         judging: None,
+        compacting: Compacting::default(),
+        recorded_in: parts.journal,
         gate,
         provider: parts.provider,
         registry: parts.registry,
@@ -230,6 +239,7 @@ pub(crate) fn start(parts: Parts) -> Session {
     Session {
         id,
         workspace,
+        journal,
         warnings,
         commands,
         events,

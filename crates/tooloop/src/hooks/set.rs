@@ -103,6 +103,9 @@ pub(crate) enum Subject {
     SessionEnd {
         reason: &'static str,
     },
+    PreCompact {
+        trigger: &'static str,
+    },
     Notification {
         kind: &'static str,
         message: String,
@@ -123,6 +126,7 @@ impl Subject {
             Self::Stop { .. } => HookEvent::Stop,
             Self::SessionStart { .. } => HookEvent::SessionStart,
             Self::SessionEnd { .. } => HookEvent::SessionEnd,
+            Self::PreCompact { .. } => HookEvent::PreCompact,
             Self::Notification { .. } => HookEvent::Notification,
         }
     }
@@ -135,6 +139,7 @@ impl Subject {
             Self::Prompt(_) | Self::Stop { .. } => About::Nothing,
             Self::SessionStart { source } => About::Word(source),
             Self::SessionEnd { reason } => About::Word(reason),
+            Self::PreCompact { trigger } => About::Word(trigger),
             Self::Notification { kind, .. } => About::Word(kind),
         }
     }
@@ -148,6 +153,7 @@ impl Subject {
             | Self::Stop { .. }
             | Self::SessionStart { .. }
             | Self::SessionEnd { .. }
+            | Self::PreCompact { .. }
             | Self::Notification { .. } => None,
         }
     }
@@ -340,6 +346,7 @@ impl SessionHooks {
             Subject::SessionStart { .. } if self.agent.is_some() => {}
             Subject::SessionStart { source } => tell("source", (*source).into()),
             Subject::SessionEnd { reason } => tell("reason", (*reason).into()),
+            Subject::PreCompact { trigger } => tell("trigger", (*trigger).into()),
             Subject::Notification { kind, message } => {
                 tell("notification_type", (*kind).into());
                 tell("message", message.as_str().into());

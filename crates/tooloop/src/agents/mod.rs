@@ -17,7 +17,7 @@ mod working;
 pub(crate) use assignment::Assignment;
 pub use kind::{AgentModel, AgentType, AgentTypeError, AgentTypes};
 pub use plan::{EXIT_PLAN, Planning};
-pub(crate) use plan::{ExitPlan, ModeTold};
+pub(crate) use plan::{Ends, ExitPlan, ModeTold};
 pub(crate) use subagents::{Parent, Subagents};
 pub use task::TASK;
 pub(crate) use task::Task;

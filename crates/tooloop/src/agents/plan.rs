@@ -85,6 +85,17 @@ impl Tool for ExitPlan {
     }
 }
 
+/// What comes of planning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// A plan that a tool presents.
+    Presented,
+    /// A plan that is the answer.
+    Answered,
+    /// What a subagent has found.
+    Reported,
+}
+
 /// Whether the model knows that the session is in plan mode.
 #[derive(Debug, Default)]
 pub(crate) struct ModeTold {
@@ -94,19 +105,25 @@ pub(crate) struct ModeTold {
 impl ModeTold {
     /// What the model is to be told with what the user says next, if the mode is another one than it
     /// knows of.
-    pub(crate) fn reminder(&mut self, mode: Mode, presents: bool) -> Option<String> {
+    pub(crate) fn reminder(&mut self, mode: Mode, ends: Ends) -> Option<String> {
         let plans = mode == Mode::Plan;
         if std::mem::replace(&mut self.plans, plans) == plans {
             return None;
         }
-        let words = if !plans {
-            "Plan mode is over: you may make changes again, as far as you are let."
-        } else if presents {
-            "Plan mode is on: change nothing, neither files nor anything else; calls that would are \
-             refused. Look around, think, and when your plan stands, present it with exit_plan."
+        let words = if plans {
+            let end = match ends {
+                Ends::Presented => {
+                    "Look around, think, and when your plan stands, present it with exit_plan."
+                }
+                Ends::Answered => "Look around, think, and answer with your plan.",
+                Ends::Reported => "Look around and report.",
+            };
+            format!(
+                "Plan mode is on: change nothing, neither files nor anything else; calls that would \
+                 are refused. {end}"
+            )
         } else {
-            "Plan mode is on: change nothing, neither files nor anything else; calls that would are \
-             refused. Look around, think, and answer with your plan."
+            "Plan mode is over: you may make changes again, as far as you are let.".into()
         };
         Some(format!("<reminder>\n{words}\n</reminder>"))
     }
@@ -124,16 +141,16 @@ mod tests {
     #[test]
     fn a_mode_is_told_once_when_it_begins_and_once_when_it_ends() {
         let mut told = ModeTold::default();
-        assert_eq!(told.reminder(Mode::Default, true), None);
-        let words = told.reminder(Mode::Plan, true).unwrap();
+        assert_eq!(told.reminder(Mode::Default, Ends::Presented), None);
+        let words = told.reminder(Mode::Plan, Ends::Presented).unwrap();
         assert!(words.contains("exit_plan"), "{words}");
-        assert_eq!(told.reminder(Mode::Plan, true), None);
-        let words = told.reminder(Mode::AcceptEdits, true).unwrap();
+        assert_eq!(told.reminder(Mode::Plan, Ends::Presented), None);
+        let words = told.reminder(Mode::AcceptEdits, Ends::Presented).unwrap();
         assert!(words.contains("over"), "{words}");
-        assert_eq!(told.reminder(Mode::Default, true), None);
-        let words = told.reminder(Mode::Plan, false).unwrap();
+        assert_eq!(told.reminder(Mode::Default, Ends::Presented), None);
+        let words = told.reminder(Mode::Plan, Ends::Answered).unwrap();
         assert!(!words.contains("exit_plan"), "{words}");
         told.is_over();
-        assert_eq!(told.reminder(Mode::Default, true), None);
+        assert_eq!(told.reminder(Mode::Default, Ends::Presented), None);
     }
 }

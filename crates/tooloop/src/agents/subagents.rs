@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -27,7 +27,7 @@ use crate::{Approval, Border, Denial, ResultBudget, Session, TurnReport, output_
 /// The subagents of one session. Its tools find it in their scope; the session fills it when it
 /// begins.
 #[derive(Default)]
-pub(crate) struct Subagents(OnceLock<Arc<Parent>>);
+pub(crate) struct Subagents(Mutex<Option<Arc<Parent>>>);
 
 /// A session as its subagents see it.
 pub(crate) struct Parent {
@@ -74,21 +74,21 @@ pub(crate) struct Came {
 
 impl Subagents {
     pub(crate) fn begin(&self, parent: Parent) {
-        drop(self.0.set(Arc::new(parent)));
+        *lock(&self.0) = Some(Arc::new(parent));
     }
 
     pub(crate) fn parent(&self) -> Option<Arc<Parent>> {
-        self.0.get().cloned()
+        lock(&self.0).clone()
     }
 
     /// The rules of the session.
     pub(crate) fn policy(&self) -> Option<Arc<RwLock<Policy>>> {
-        self.0.get().map(|parent| Arc::clone(&parent.policy))
+        self.parent().map(|parent| Arc::clone(&parent.policy))
     }
 
     /// The session goes by other settings from now on.
     pub(crate) fn configure(&self, settings: &Settings) {
-        if let Some(parent) = self.0.get() {
+        if let Some(parent) = self.parent() {
             lock(&parent.settings).clone_from(settings);
         }
     }
@@ -96,14 +96,14 @@ impl Subagents {
     /// What is changed from now on belongs to this turn.
     pub(crate) fn turn_is(&self, turn: usize) {
         let turn = u32::try_from(turn).unwrap_or(u32::MAX);
-        if let Some(newest) = self.0.get().and_then(|parent| parent.turn.as_ref()) {
+        if let Some(newest) = self.parent().and_then(|parent| parent.turn.clone()) {
             newest.store(turn, Ordering::Relaxed);
         }
     }
 
     /// Adds what subagents came to since the last report.
     pub(crate) fn tell_in(&self, report: &mut TurnReport) {
-        let Some(parent) = self.0.get() else { return };
+        let Some(parent) = self.parent() else { return };
         let came = std::mem::take(&mut *lock(&parent.came));
         report.usage.add(came.usage);
         for (model, usage) in came.model_usage {
@@ -115,9 +115,12 @@ impl Subagents {
         report.denials.extend(came.denials);
     }
 
-    /// Ends those who work in the background.
+    /// Ends those who work in the background, and lets go of the session: its tools hold this, and it
+    /// holds its tools.
     pub(crate) async fn close(&self, grace: Duration) {
-        let Some(parent) = self.0.get() else { return };
+        let Some(parent) = lock(&self.0).take() else {
+            return;
+        };
         parent.end.cancel();
         let mut background = std::mem::take(&mut *lock(&parent.background));
         let ended = async { while background.join_next().await.is_some() {} };

@@ -82,14 +82,14 @@ impl Tool for Task {
         })?;
         let prompt = self.types.prompt(kind);
         if input.run_in_background {
-            return working::in_background(
+            return Ok(working::in_background(
                 &parent,
                 kind,
                 prompt,
                 input.prompt,
                 &input.description,
                 context,
-            );
+            ));
         }
         let session = parent.begin(kind, prompt, &context.tool_use_id, false);
         working::work(&parent, session, input.prompt, context).await

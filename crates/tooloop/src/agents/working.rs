@@ -73,7 +73,7 @@ pub(super) fn in_background(
     prompt: String,
     description: &str,
     context: &ToolContext,
-) -> Result<ToolOutput, ToolError> {
+) -> ToolOutput {
     let session = parent.begin(kind, system, &context.tool_use_id, true);
     let id = short(&session);
     let title = format!("subagent {id}: {}", cut(description, SHOWN));
@@ -102,10 +102,10 @@ pub(super) fn in_background(
         ));
     };
     parent.spawn(task.instrument(tracing::Span::current()));
-    Ok(ToolOutput::text(format!(
+    ToolOutput::text(format!(
         "Subagent {id} works in the background. Go on with something else: you are told when it has \
          ended. Nobody is asked about its calls: what is not allowed already is refused."
-    )))
+    ))
 }
 
 /// The name of a subagent: the beginning of its session's.

@@ -15,7 +15,7 @@ use tooloop_tool::ToolOutput;
 use tracing::Span;
 
 use super::Driver;
-use crate::agents::EXIT_PLAN;
+use crate::agents::{EXIT_PLAN, Ends};
 use crate::gate::read;
 use crate::hooks::{HookEvent, Said, SessionHooks, Subject};
 use crate::{Allowance, Approval, DeniedBy, Event, Question, Reply, Stopping};
@@ -209,9 +209,13 @@ impl Driver {
         let context = std::mem::take(&mut self.hooking.context);
         let context = context.into_iter().chain(said.context);
         prompt.content.extend(context.map(Content::Text));
-        let presents = self.registry.get(EXIT_PLAN).is_some();
+        let ends = match self.registry.get(EXIT_PLAN) {
+            _ if self.assignment.is_some() => Ends::Reported,
+            Some(_) => Ends::Presented,
+            None => Ends::Answered,
+        };
         let mode = read(&self.gate.policy, |policy| policy.mode);
-        let reminder = self.mode_told.reminder(mode, presents);
+        let reminder = self.mode_told.reminder(mode, ends);
         prompt.content.extend(reminder.map(Content::Text));
         Some(Input::User {
             content: prompt.content,

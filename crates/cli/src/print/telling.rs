@@ -6,6 +6,7 @@ use tooloop::{Event, Question};
 use super::complain;
 use super::turns::Run;
 use crate::args::OutputFormat;
+use crate::text::clean;
 
 impl Run<'_> {
     pub(super) async fn event(&mut self, event: Event) {
@@ -30,6 +31,12 @@ impl Run<'_> {
                         error.message,
                         attempt.saturating_add(1)
                     ));
+                }
+                return;
+            }
+            Event::Subagent { agent, event, .. } if !streaming => {
+                if let Some(words) = warned(event) {
+                    complain(&format!("{}: {words}", clean(agent)));
                 }
                 return;
             }
@@ -77,5 +84,14 @@ impl Run<'_> {
             | Event::Asked(_)
             | Event::TurnEnded(_) => Vec::new(),
         }
+    }
+}
+
+/// What a person should know of what happened to a subagent.
+fn warned(event: &Event) -> Option<&str> {
+    match event {
+        Event::Subagent { event, .. } => warned(event),
+        Event::Warning(words) => Some(words),
+        _ => None,
     }
 }

@@ -156,6 +156,7 @@ impl Controls {
             Event::Delta { .. }
             | Event::Voided { .. }
             | Event::Hook(_)
+            | Event::Compaction { .. }
             | Event::ToolStarted { .. }
             | Event::ToolProgress { .. }
             | Event::ToolEnded { .. }
@@ -214,6 +215,8 @@ impl Controls {
             | Entry::Discarded { .. }
             | Entry::Continue(_)
             | Entry::Spent { .. }
+            | Entry::Shortened { .. }
+            | Entry::Compacted { .. }
             | Entry::Rewound { .. }
             | Entry::TurnEnd(_) => None,
         }

@@ -44,12 +44,27 @@ pub(crate) enum Command {
     /// Say what is allowed here, and why
     #[command(subcommand)]
     Permissions(PermissionsCommand),
+    /// List the kinds of subagents that a run here has, and where each is defined
+    Agents(AgentsArgs),
     /// Play a session again, offline, and compare it with its record
     Replay(Box<ReplayArgs>),
     /// Look at what a run would find here: sandbox, settings, keys, programs, journal
     Doctor(DoctorArgs),
     /// Show what a folder's settings files want beyond what they may have, and trust the folder with it
     Trust(TrustArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentsArgs {
+    /// One JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Only those that are built in
+    #[arg(long)]
+    pub(crate) bare: bool,
+    /// The folder that a run would work in
+    #[arg(short = 'C', long = "cd", value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -129,6 +144,9 @@ pub(crate) enum SessionsCommand {
         /// How many at most
         #[arg(short = 'n', long, default_value_t = 20)]
         limit: usize,
+        /// Each with its subagents below it
+        #[arg(long)]
+        all: bool,
         /// One JSON object a line
         #[arg(long)]
         json: bool,

@@ -340,6 +340,7 @@ fn tell(event: Event) -> String {
         | Event::ToolProgress { .. }
         | Event::ToolEnded { .. }
         | Event::Asked(_)
+        | Event::Subagent { .. }
         | Event::TurnEnded(_)
         | Event::Lagged { .. } => return String::new(),
     };

@@ -105,6 +105,7 @@ async fn live(
         provider: Arc::new(ScriptedProvider::new()),
         model: "recording".into(),
         fallback: None,
+        agents: tooloop::AgentTypes::default(),
     };
     let Setup {
         agent,

@@ -13,15 +13,15 @@ use tooloop::hooks::{CommandRunner, Hooks};
 use tooloop::provider::{Cassette, Provider, RecordingProvider, compat};
 use tooloop::tools::{BashSettings, LocalOps, Ops, TerminalSettings, WebFetchSettings};
 use tooloop::{
-    Agent, AgentBuilder, Limits, Mode, OutputSchema, Policy, RetryPolicy, bash_only_system_prompt,
-    default_system_prompt,
+    Agent, AgentBuilder, AgentModel, AgentTypes, Limits, Mode, OutputSchema, Policy, RetryPolicy,
+    bash_only_system_prompt, default_system_prompt,
 };
 
 pub(crate) use self::loading::{load_settings, load_settings_asking};
 pub(crate) use self::opening::Open;
 
 use self::opening::open;
-use self::provider::{provider, with_fallback};
+use self::provider::{provider, with_model};
 use crate::args::RunArgs;
 use crate::exit::{Failure, Status};
 use crate::permissions::RuleSources;
@@ -41,6 +41,8 @@ pub(crate) struct Setup {
     pub(crate) model: String,
     pub(crate) processes: Processes,
     pub(crate) mode: Mode,
+    /// Whether there is a tool for plans, where somebody can be asked about one.
+    pub(crate) plans: bool,
     pub(crate) caps: Caps,
     pub(crate) limits: Limits,
     pub(crate) open: Open,
@@ -118,9 +120,15 @@ pub(crate) async fn setup(
         .as_ref()
         .filter(|name| **name != model);
     let (provider, fallback) = match fallback {
-        Some(name) => with_fallback(settings, provider, name)?,
+        Some(name) => {
+            let (provider, name) = with_model(settings, provider, "the fallback model", name)?;
+            (provider, Some(name))
+        }
         None => (provider, None),
     };
+    let (provider, agents, more) = agents(args, settings, workspace, provider);
+    loaded.warnings.extend(more);
+    let settings = &loaded.settings;
     let recording = replay::recording(args, settings, &open, workspace)?;
     let provider: Arc<dyn Provider> = match &recording {
         Some(cassette) => Arc::new(RecordingProvider::onto(provider, cassette.clone())),
@@ -130,6 +138,7 @@ pub(crate) async fn setup(
         provider,
         model,
         fallback,
+        agents,
     };
     let tried = attempt.end(settings).await?;
     let setup = Setup {
@@ -146,11 +155,49 @@ pub(crate) async fn setup(
     })
 }
 
+/// Who can be had to work for the agent, and who writes for them as well.
+fn agents(
+    args: &RunArgs,
+    settings: &Settings,
+    workspace: &Path,
+    provider: Arc<dyn Provider>,
+) -> (Arc<dyn Provider>, AgentTypes, Vec<String>) {
+    let mut found = crate::agents::find(workspace, args.bare);
+    let caps = Caps {
+        wanted: settings.max_output_tokens,
+    };
+    let mut provider = provider;
+    let types = found.types(settings.explore_model.as_deref(), |name| {
+        let with = with_model(settings, Arc::clone(&provider), "the model", name);
+        let (with, name) = with.map_err(|failure| failure.message)?;
+        provider = with;
+        let (cap, escalated) = caps.of(&*provider, &name);
+        Ok(AgentModel {
+            name,
+            max_output_tokens: Some(cap),
+            escalated_output_tokens: escalated,
+        })
+    });
+    (provider, types, found.warnings)
+}
+
+/// Where an agent works.
+fn environment_of(workspace: &Path) -> String {
+    format!(
+        "You work in the folder {} on a {} machine. Commands run without a terminal: nobody can answer a \
+         prompt.",
+        workspace.display(),
+        std::env::consts::OS
+    )
+}
+
 /// Who writes the replies.
 pub(crate) struct Asked {
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) model: String,
     pub(crate) fallback: Option<String>,
+    /// Who can be had to work for the agent.
+    pub(crate) agents: AgentTypes,
 }
 
 /// The same with a provider that is there already. Asks no network and tells nobody.
@@ -172,6 +219,7 @@ pub(crate) fn assemble(
         provider,
         model,
         fallback,
+        agents,
     } = asked;
     let caps = Caps {
         wanted: settings.max_output_tokens,
@@ -222,6 +270,7 @@ pub(crate) fn assemble(
             extra_ca: settings.extra_ca_file.clone(),
             ..WebFetchSettings::default()
         },
+        agents: agents.in_environment(environment_of(workspace)),
         ops,
     };
     let agent = toolset::equip(agent, &settings.tools, materials);
@@ -269,6 +318,7 @@ pub(crate) fn assemble(
         model,
         processes,
         mode: settings.permission_mode,
+        plans: settings.tools == ToolSet::Default || settings.permission_mode == Mode::Plan,
         caps,
         limits,
         open,

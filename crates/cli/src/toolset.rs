@@ -8,7 +8,7 @@ use tooloop::tools::{
     SearchSettings, TempView, Terminal, TerminalSettings, Todo, ViewedOps, WebFetch,
     WebFetchSettings, Write,
 };
-use tooloop::{AgentBuilder, DynTool, tool};
+use tooloop::{AgentBuilder, AgentTypes, DynTool, TASK, tool};
 
 /// A tool that the product brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,6 +21,7 @@ pub(crate) enum Builtin {
     JobOutput,
     JobStop,
     Read,
+    Task,
     Terminal,
     Todo,
     WebFetch,
@@ -28,7 +29,7 @@ pub(crate) enum Builtin {
 }
 
 impl Builtin {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::ApplyPatch,
         Self::Bash,
         Self::Edit,
@@ -37,6 +38,7 @@ impl Builtin {
         Self::JobOutput,
         Self::JobStop,
         Self::Read,
+        Self::Task,
         Self::Terminal,
         Self::Todo,
         Self::WebFetch,
@@ -53,6 +55,7 @@ impl Builtin {
             Self::JobOutput => "job_output",
             Self::JobStop => "job_stop",
             Self::Read => "read",
+            Self::Task => TASK,
             Self::Terminal => "terminal",
             Self::Todo => "todo",
             Self::WebFetch => "web_fetch",
@@ -61,9 +64,17 @@ impl Builtin {
     }
 
     /// By name, also as others write it: `WebFetch` is `web_fetch`.
-    fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         let plain = |name: &str| name.replace(['_', '-'], "").to_ascii_lowercase();
-        let wanted = plain(name);
+        let wanted = match plain(name).as_str() {
+            "todowrite" => "todo".into(),
+            "multiedit" => "edit".into(),
+            "ls" => "read".into(),
+            "agent" => plain(TASK),
+            "bashoutput" => plain("job_output"),
+            "killshell" => plain("job_stop"),
+            _ => plain(name),
+        };
         Self::ALL
             .into_iter()
             .find(|tool| plain(tool.name()) == wanted)
@@ -166,6 +177,8 @@ pub(crate) struct Materials {
     pub(crate) web: WebFetchSettings,
     /// How temporary folders are seen, if not as they are.
     pub(crate) view: Option<TempView>,
+    /// Who can be had to work for the agent.
+    pub(crate) agents: AgentTypes,
 }
 
 /// Gives an agent its tools.
@@ -178,12 +191,16 @@ pub(crate) fn equip(agent: AgentBuilder, set: &ToolSet, mut materials: Materials
         // Nothing could look at a job, or end it.
         materials.bash.jobs = None;
     }
-    tools.into_iter().fold(agent, |agent, builtin| {
-        agent.dyn_tool(make(builtin, &materials))
-    })
+    tools
+        .into_iter()
+        .fold(agent, |agent, builtin| match make(builtin, &materials) {
+            Some(tool) => agent.dyn_tool(tool),
+            None => agent.agents(materials.agents.clone()),
+        })
 }
 
-fn make(builtin: Builtin, materials: &Materials) -> Arc<dyn DynTool> {
+/// A tool; `None` for the one that the agent makes itself.
+fn make(builtin: Builtin, materials: &Materials) -> Option<Arc<dyn DynTool>> {
     let ops: Arc<dyn Ops> = match &materials.view {
         Some(view) => Arc::new(ViewedOps::new(Arc::clone(&materials.ops), view.clone())),
         None => Arc::clone(&materials.ops),
@@ -192,7 +209,7 @@ fn make(builtin: Builtin, materials: &Materials) -> Arc<dyn DynTool> {
         view: materials.view.clone(),
         ..SearchSettings::default()
     };
-    match builtin {
+    Some(match builtin {
         Builtin::ApplyPatch => tool(ApplyPatch::new(ops)),
         Builtin::Bash => tool(Bash::new(materials.bash.clone())),
         Builtin::Edit => tool(Edit::new(ops)),
@@ -201,11 +218,12 @@ fn make(builtin: Builtin, materials: &Materials) -> Arc<dyn DynTool> {
         Builtin::JobOutput => tool(JobOutput::new()),
         Builtin::JobStop => tool(JobStop::new()),
         Builtin::Read => tool(Read::new(ops)),
+        Builtin::Task => return None,
         Builtin::Terminal => tool(Terminal::new(materials.terminal.clone())),
         Builtin::Todo => tool(Todo::new()),
         Builtin::WebFetch => tool(WebFetch::new(materials.web.clone())),
         Builtin::Write => tool(Write::new(ops)),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -213,7 +231,7 @@ mod tests {
     use tooloop::exec::{Environment, Processes};
     use tooloop::provider::ScriptedProvider;
     use tooloop::tools::LocalOps;
-    use tooloop::{Agent, Registry};
+    use tooloop::{Agent, EXIT_PLAN, Planning};
 
     use super::*;
 
@@ -224,26 +242,31 @@ mod tests {
             terminal: TerminalSettings::new(Arc::clone(&ops), Environment::empty()),
             web: WebFetchSettings::default(),
             view: None,
+            agents: AgentTypes::default(),
             ops,
         }
     }
 
     #[test]
     fn the_default_set_is_small() {
-        let materials = materials();
-        let mut registry = Registry::new();
-        for builtin in Builtin::ALL {
-            registry.add(make(builtin, &materials)).unwrap();
-        }
-        let bytes: usize = registry
-            .definitions()
+        let agent = Agent::builder()
+            .provider(Arc::new(ScriptedProvider::new()))
+            .planning(Planning::Asks);
+        let agent = equip(agent, &ToolSet::Default, materials())
+            .build()
+            .unwrap();
+        let bytes: usize = agent
+            .tool_definitions()
             .iter()
             .map(|tool| tool.name.len() + tool.description.len() + tool.input_schema.get().len())
             .sum();
         // 3,500 tokens, by the estimate of 3.5 bytes a token.
         assert!(bytes < 3_500 * 7 / 2, "{bytes} bytes");
-        let names: Vec<_> = registry.names().collect();
-        assert_eq!(names, Builtin::ALL.map(Builtin::name));
+        let names = agent
+            .tool_names()
+            .into_iter()
+            .filter(|name| name != EXIT_PLAN);
+        assert_eq!(names.collect::<Vec<_>>(), Builtin::ALL.map(Builtin::name));
     }
 
     #[test]

@@ -34,6 +34,9 @@ pub struct Settings {
     pub fallback: Option<Fallback>,
     /// The form that the answer must have.
     pub output: Option<OutputForm>,
+    /// The tool whose call, if it was answered without an error, is the model's last word: there is
+    /// no further step.
+    pub last_word: Option<String>,
     /// Whether somebody is to be told when the model is done, and may object.
     pub stop_hook: bool,
     /// Whose calls others have a say in.
@@ -126,6 +129,7 @@ impl Default for Settings {
             price: None,
             fallback: None,
             output: None,
+            last_word: None,
             stop_hook: false,
             hooked: Hooked::default(),
             max_parallel_tools: 10,

@@ -38,6 +38,12 @@ pub const PROGRAM_SETTINGS: [&str; 9] = [
     ".vscode/tasks.json",
 ];
 
+/// The folder of definitions of agents, from a project's or a home folder on.
+pub const AGENTS_FOLDER: &str = ".claude/agents";
+
+/// Words that stand for models of the vendor in such definitions, and say nothing elsewhere.
+pub const MODEL_WORDS: [&str; 3] = ["haiku", "opus", "sonnet"];
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;

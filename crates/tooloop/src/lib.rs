@@ -33,6 +33,7 @@
 #![warn(missing_docs)]
 
 mod agent;
+mod agents;
 mod approval;
 mod border;
 pub mod boundary;
@@ -65,6 +66,7 @@ pub use tooloop_session as journal;
 pub use tooloop_tools as tools;
 
 pub use agent::{Agent, AgentBuilder};
+pub use agents::{AgentModel, AgentType, AgentTypeError, AgentTypes, EXIT_PLAN, Planning, TASK};
 pub use approval::{
     Allowance, Approval, Approver, Destination, PermissionAnswer, PermissionChange,
     PermissionUpdate, Question, Reply, ToolApprover,
@@ -74,7 +76,7 @@ pub use checkpoints::FilesRewound;
 pub use error::{BuildError, SessionError};
 pub use event::{CompactionState, Event, Events};
 pub use output_schema::{OutputSchema, SchemaError};
-pub use prompt::{bash_only_system_prompt, default_system_prompt};
+pub use prompt::{PromptSection, SystemPrompt, bash_only_system_prompt, default_system_prompt};
 pub use report::{Denial, DeniedBy, TurnReport};
 pub use results::ResultBudget;
 pub use rewind::{PastTurn, Rewind, Rewound, What, fork_journal, past_turns};

@@ -6,6 +6,7 @@ mod bash;
 mod confinement;
 mod ending;
 mod files;
+pub mod front_matter;
 mod jobs;
 mod known;
 mod millis;

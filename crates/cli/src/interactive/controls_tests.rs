@@ -50,6 +50,7 @@ impl Person {
     fn is_asked(&mut self, ask: u64, rule: Option<&str>) {
         let question = Question {
             ask,
+            agent: None,
             tool_use: ToolUse {
                 id: "call".into(),
                 name: "bash".into(),

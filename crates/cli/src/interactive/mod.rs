@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 
 use tooloop::exec::Processes;
 use tooloop::provider::Provider;
-use tooloop::{Agent, Approval, CloseReason, Policy, Session};
+use tooloop::{Agent, Approval, CloseReason, Planning, Policy, Session};
 
 use self::commands::{COMMANDS, Command, KEYS, Typed};
 use self::editor::{Editor, Line};
@@ -66,7 +66,13 @@ pub(crate) async fn run(
     let questions = Questions::default();
     let agent = setup
         .agent
-        .approval(Approval::By(Arc::new(questions.clone())))
+        .approval(Approval::By(Arc::new(questions.clone())));
+    let agent = if setup.plans {
+        agent.planning(Planning::Asks)
+    } else {
+        agent
+    };
+    let agent = agent
         .build()
         .map_err(|error| Failure::settings(error.to_string()))?;
     let signals = Signals::new().map_err(internal("cannot listen for signals"))?;

@@ -89,6 +89,7 @@ impl Bench {
             provider: Arc::new(ScriptedProvider::new()),
             model: "none".into(),
             fallback: None,
+            agents: tooloop::AgentTypes::default(),
         };
         let open = Open::New(SessionId::generate());
         // What is decided depends on whether there is a wall; whether there must be one does not

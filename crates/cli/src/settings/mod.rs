@@ -68,6 +68,7 @@ use crate::toolset::ToolSet;
 pub(crate) struct Settings {
     pub(crate) model: Option<String>,
     pub(crate) fallback_model: Option<String>,
+    pub(crate) explore_model: Option<String>,
     pub(crate) models_file: Option<PathBuf>,
     pub(crate) base_url: Option<String>,
     pub(crate) api: Option<WireFormat>,
@@ -122,6 +123,7 @@ impl Default for Settings {
         Self {
             model: None,
             fallback_model: None,
+            explore_model: None,
             models_file: None,
             base_url: None,
             api: None,

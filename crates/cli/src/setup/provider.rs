@@ -43,17 +43,19 @@ pub(super) async fn provider(settings: &Settings) -> Result<(Arc<dyn Provider>, 
     Ok((Arc::new(provider), model))
 }
 
-/// Who writes the replies, the fallback model's included, and that model's name there.
-pub(super) fn with_fallback(
+/// Who writes the replies, those of another model included, and that model's name there. `what` says
+/// what that model is for.
+pub(super) fn with_model(
     settings: &Settings,
     provider: Arc<dyn Provider>,
+    what: &str,
     name: &str,
-) -> Result<(Arc<dyn Provider>, Option<String>), Failure> {
+) -> Result<(Arc<dyn Provider>, String), Failure> {
     if !names_provider(name) {
-        return Ok((provider, Some(name.to_owned())));
+        return Ok((provider, name.to_owned()));
     }
     let wanted = wanted(settings, Some(name.to_owned()));
-    let told = |error: &dyn std::fmt::Display| format!("the fallback model {name}: {error}");
+    let told = |error: &dyn std::fmt::Display| format!("{what} {name}: {error}");
     let Resolved { mut config, model } = resolve(&wanted, &environment).map_err(|error| {
         let status = match error {
             ResolveError::NoKey { .. } => Status::Auth,
@@ -65,10 +67,10 @@ pub(super) fn with_fallback(
     configure(&mut config, settings)?;
     let other = HttpProvider::new(config).map_err(|error| Failure::settings(told(&error)))?;
     if other.name() == provider.name() {
-        return Ok((provider, Some(name)));
+        return Ok((provider, name));
     }
     let routed = RoutedProvider::new(provider).route(name.clone(), Arc::new(other));
-    Ok((Arc::new(routed), Some(name)))
+    Ok((Arc::new(routed), name))
 }
 
 /// What the settings say of who writes the replies of a model.

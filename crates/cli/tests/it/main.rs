@@ -11,6 +11,7 @@
     reason = "a test may fail anywhere"
 )]
 
+mod agents;
 mod asking;
 mod bash;
 mod collector;

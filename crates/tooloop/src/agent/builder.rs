@@ -11,6 +11,7 @@ use tooloop_session::Catalog;
 use tooloop_tool::{DynTool, Registry, Tool, tool};
 
 use super::{Agent, Recipe};
+use crate::agents::{AgentTypes, EXIT_PLAN, ExitPlan, Planning, Task};
 use crate::driver;
 use crate::hooks::{About, HookEvent, HookSet, Hooks};
 use crate::output_schema::{AnswerTool, OutputSchema};
@@ -40,6 +41,8 @@ pub struct AgentBuilder {
     stop_hook: Option<Arc<dyn StopHook>>,
     hooks: Option<Hooks>,
     ledger: Option<Ledger>,
+    agents: Option<AgentTypes>,
+    planning: Option<Planning>,
 }
 
 struct ToolEntry(Arc<dyn DynTool>);
@@ -192,6 +195,18 @@ impl AgentBuilder {
         self
     }
 
+    /// Gives the agent the tool `task`, by which it has subagents of these types work for it.
+    pub fn agents(mut self, types: AgentTypes) -> Self {
+        self.agents = Some(types);
+        self
+    }
+
+    /// Gives the agent the tool `exit_plan`, by which it presents a plan in plan mode.
+    pub fn planning(mut self, planning: Planning) -> Self {
+        self.planning = Some(planning);
+        self
+    }
+
     /// Whether the conversation is summed up by itself when it fills the model's window; so if this
     /// is not called. It can be asked for at any time ([`crate::Session::compact`]).
     pub fn compaction(mut self, automatic: bool) -> Self {
@@ -269,6 +284,13 @@ impl AgentBuilder {
         for ToolEntry(tool) in self.tools {
             registry.add(tool)?;
         }
+        if let Some(types) = self.agents {
+            registry.add(tool(Task::new(types)))?;
+        }
+        if let Some(planning) = self.planning {
+            let session = Arc::default();
+            registry.add(tool(ExitPlan { planning, session }))?;
+        }
         let model = provider.info(&self.settings.model);
         let mut fallback = self.fallback;
         let mut native = model.structured_output;
@@ -295,6 +317,7 @@ impl AgentBuilder {
             window: Some(model.context_window),
             fallback,
             output: form,
+            last_word: (self.planning == Some(Planning::Answers)).then(|| EXIT_PLAN.into()),
             stop_hook: self.stop_hook.is_some() || hooks.as_ref().is_some_and(stops),
             ..self.settings
         };
@@ -319,6 +342,7 @@ impl AgentBuilder {
             stop_hook: self.stop_hook,
             hooks: hooks.map(Arc::new),
             ledger: self.ledger,
+            planning: self.planning,
         })))
     }
 }

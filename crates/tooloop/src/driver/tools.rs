@@ -13,6 +13,7 @@ use tracing::{Instrument, Span};
 
 use super::{Driver, hooking};
 use crate::Event;
+use crate::agents::EXIT_PLAN;
 use crate::trace::Trace;
 
 /// A call that runs.
@@ -62,6 +63,7 @@ impl Driver {
         self.events.send(&Event::ToolStarted {
             tool_use: tool_use.clone(),
         });
+        self.agents.turn_is(self.kernel.transcript().turns().len());
         let is_read_only = self.started.take_if(|id| *id == tool_use.id).is_none();
         let checkpoint = if is_read_only {
             None
@@ -141,6 +143,9 @@ impl Driver {
             ..
         } = self.runs.remove(&run)?;
         Trace::tool_ended(&span, &output);
+        if tool_use.name == EXIT_PLAN && !output.is_error {
+            self.mode_told.is_over();
+        }
         if self.changed.remove(&tool_use.id) {
             let words = format!(
                 "Note: this is not the result of what you wrote. Whoever was asked about the call \

@@ -15,6 +15,7 @@ use tooloop_model::{
     AssistantMessage, Content, JsonObject, Message, Money, Price, RawJson, ToolResult, ToolUse,
     ToolUseId,
 };
+use tooloop_policy::AccessEffect;
 
 use super::gate::asked;
 use super::recording::Recorded;
@@ -347,7 +348,8 @@ fn by_reason(said: Vec<Vec<Content>>, reason: &Continue) -> Vec<Queued> {
 /// What became of one call.
 #[derive(Debug, Default)]
 struct Fate<'a> {
-    started: bool,
+    /// Where it is on record as about to run.
+    started: Option<usize>,
     permission: Option<&'a Permission>,
     finished: Option<(usize, &'a ToolResult)>,
     /// What it was run with in place of what the model wrote, before somebody was asked.
@@ -370,7 +372,7 @@ impl Fate<'_> {
 
     /// What somebody had to allow runs as what has effects does.
     const fn has_effects(&self) -> bool {
-        self.started || matches!(self.permission, Some(Permission::Allowed { .. }))
+        self.started.is_some() || matches!(self.permission, Some(Permission::Allowed { .. }))
     }
 }
 
@@ -380,9 +382,10 @@ pub(super) fn judgements(
     records: &[Recorded],
 ) -> HashMap<ToolUseId, Judgement> {
     let fates = fates(records);
+    let order: Vec<ToolUseId> = calls.into_iter().collect();
     let mut judgements = HashMap::new();
     let mut before = Before::default();
-    for id in calls {
+    for id in order.iter().cloned() {
         let fate = fates.get(&id);
         let done = fate
             .and_then(|fate| fate.finished)
@@ -396,7 +399,43 @@ pub(super) fn judgements(
         }
         judgements.insert(id, judgement);
     }
+    for id in beside(&fates, &order) {
+        if let Some(judgement) = judgements.get_mut(id) {
+            judgement.effect = AccessEffect::Delegated;
+        }
+    }
     judgements
+}
+
+/// The calls that are on record as about to run beside which others ran that stand after them.
+fn beside<'a>(
+    fates: &BTreeMap<&ToolUseId, Fate<'_>>,
+    order: &'a [ToolUseId],
+) -> Vec<&'a ToolUseId> {
+    let ran = |id: &ToolUseId| {
+        let fate = fates.get(id)?;
+        let (at, result) = fate.finished.unzip();
+        let answered = result.is_some_and(|result| words::rejection(result).is_some());
+        // One that only reads is on record when it is done.
+        let begun = fate.started.or_else(|| at.filter(|_| !answered))?;
+        (fate.permission.is_none()).then_some((fate.started, begun, at.unwrap_or(usize::MAX)))
+    };
+    let mut found = Vec::new();
+    for (place, id) in order.iter().enumerate() {
+        let Some((Some(_), _, done)) = ran(id) else {
+            continue;
+        };
+        let mut after = order.iter().skip(place.saturating_add(1)).filter_map(ran);
+        if after.any(|(_, begun, _)| begun < done) {
+            found.push(id);
+            // What began beside it is of its kind, if it is on record as about to run.
+            let later = order.iter().skip(place.saturating_add(1));
+            found.extend(later.filter(|id| {
+                ran(id).is_some_and(|(started, begun, _)| started.is_some() && begun < done)
+            }));
+        }
+    }
+    found
 }
 
 /// When the last of the calls before was answered, and the last of those with effects.
@@ -432,7 +471,7 @@ fn judge(fate: &Fate<'_>, overtook_effects: bool, overtook: bool) -> Judgement {
     if fate.permission.is_some() {
         return asked();
     }
-    if fate.started {
+    if fate.started.is_some() {
         return Judgement::allow_effectful();
     }
     let Some((_, result)) = fate.finished else {
@@ -464,7 +503,7 @@ fn fates(records: &[Recorded]) -> BTreeMap<&ToolUseId, Fate<'_>> {
     for (at, record) in records.iter().enumerate() {
         match &record.entry {
             Entry::CallStarted { tool_use_id } => {
-                fates.entry(tool_use_id).or_default().started = true;
+                fates.entry(tool_use_id).or_default().started = Some(at);
             }
             Entry::Permission {
                 tool_use_id,

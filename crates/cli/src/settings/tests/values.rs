@@ -4,9 +4,10 @@ use super::*;
 use crate::settings::key::{find, nearest};
 
 /// A key, a good value in TOML, the same for a variable, and how it is shown.
-const GOOD: [(&str, &str, &str, &str); 46] = [
+const GOOD: [(&str, &str, &str, &str); 47] = [
     ("model", "\"m-1\"", "m-1", "\"m-1\""),
     ("fallback_model", "'other'", "other", "\"other\""),
+    ("explore_model", "'small'", "small", "\"small\""),
     (
         "models_file",
         "'/etc/models.toml'",

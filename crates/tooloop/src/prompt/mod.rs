@@ -1,6 +1,10 @@
 //! The system prompts that are used when none is given.
 
+mod section;
+
 use std::path::Path;
+
+pub use section::{PromptSection, SystemPrompt};
 
 /// A short prompt for a coding agent that works in `workspace`. The same workspace gives the same
 /// bytes, so that a provider's prompt cache holds from session to session.

@@ -10,6 +10,7 @@ mod doctor;
 mod exit;
 mod input;
 mod interactive;
+mod knowledge;
 mod output;
 mod permissions;
 mod print;
@@ -118,6 +119,7 @@ fn dispatch(cli: Cli) -> Result<Status, Failure> {
         Some(Command::Permissions(command)) => block_on(permissions::run(command)),
         Some(Command::Replay(args)) => block_on(replay::replay(*args)),
         Some(Command::Trust(args)) => trust::run(&args),
+        Some(Command::Memory(args)) => knowledge::run(args),
         Some(Command::Sessions(command)) => sessions::run(command),
         Some(Command::Doctor(args)) => block_on(doctor::doctor(args)),
     }
@@ -298,6 +300,7 @@ async fn headless_session(
         verbose: args.verbose,
         host,
         strict,
+        calls: setup.calls,
     })
     .await;
     if let Some(temp) = temp {

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tooloop::provider::Redactor;
 use tooloop::tools::{
-    ApplyPatch, Bash, BashSettings, Edit, Glob, Grep, JobOutput, JobStop, Ops, Read,
-    SearchSettings, TempView, Terminal, TerminalSettings, Todo, ViewedOps, WebFetch,
-    WebFetchSettings, Write,
+    ApplyPatch, Bash, BashSettings, Edit, Glob, Grep, JobOutput, JobStop, MemoryStore, MemoryTool,
+    Ops, Read, SearchSettings, SkillSet, SkillTool, TempView, Terminal, TerminalSettings, Todo,
+    ViewedOps, WebFetch, WebFetchSettings, Write,
 };
 use tooloop::{AgentBuilder, DynTool, tool};
 
@@ -20,7 +21,9 @@ pub(crate) enum Builtin {
     Grep,
     JobOutput,
     JobStop,
+    Memory,
     Read,
+    Skill,
     Terminal,
     Todo,
     WebFetch,
@@ -28,7 +31,7 @@ pub(crate) enum Builtin {
 }
 
 impl Builtin {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::ApplyPatch,
         Self::Bash,
         Self::Edit,
@@ -36,7 +39,9 @@ impl Builtin {
         Self::Grep,
         Self::JobOutput,
         Self::JobStop,
+        Self::Memory,
         Self::Read,
+        Self::Skill,
         Self::Terminal,
         Self::Todo,
         Self::WebFetch,
@@ -52,7 +57,9 @@ impl Builtin {
             Self::Grep => "grep",
             Self::JobOutput => "job_output",
             Self::JobStop => "job_stop",
+            Self::Memory => "memory",
             Self::Read => "read",
+            Self::Skill => "skill",
             Self::Terminal => "terminal",
             Self::Todo => "todo",
             Self::WebFetch => "web_fetch",
@@ -104,6 +111,11 @@ impl ToolSet {
     pub(crate) fn is_within(&self, other: &Self) -> bool {
         let other = other.tools();
         self.tools().iter().all(|tool| other.contains(tool))
+    }
+
+    /// Whether it has that tool.
+    pub(crate) fn has(&self, tool: Builtin) -> bool {
+        self.tools().contains(&tool)
     }
 
     fn tools(&self) -> Vec<Builtin> {
@@ -166,6 +178,11 @@ pub(crate) struct Materials {
     pub(crate) web: WebFetchSettings,
     /// How temporary folders are seen, if not as they are.
     pub(crate) view: Option<TempView>,
+    pub(crate) skills: Arc<SkillSet>,
+    /// Where notes are kept, if they are.
+    pub(crate) memory: Option<MemoryStore>,
+    /// Knows what no note may hold.
+    pub(crate) redactor: Redactor,
 }
 
 /// Gives an agent its tools.
@@ -178,12 +195,12 @@ pub(crate) fn equip(agent: AgentBuilder, set: &ToolSet, mut materials: Materials
         // Nothing could look at a job, or end it.
         materials.bash.jobs = None;
     }
-    tools.into_iter().fold(agent, |agent, builtin| {
-        agent.dyn_tool(make(builtin, &materials))
-    })
+    let made = tools.into_iter().filter_map(|tool| make(tool, &materials));
+    made.fold(agent, AgentBuilder::dyn_tool)
 }
 
-fn make(builtin: Builtin, materials: &Materials) -> Arc<dyn DynTool> {
+/// The tool, if there is anything for it to work on.
+fn make(builtin: Builtin, materials: &Materials) -> Option<Arc<dyn DynTool>> {
     let ops: Arc<dyn Ops> = match &materials.view {
         Some(view) => Arc::new(ViewedOps::new(Arc::clone(&materials.ops), view.clone())),
         None => Arc::clone(&materials.ops),
@@ -192,7 +209,7 @@ fn make(builtin: Builtin, materials: &Materials) -> Arc<dyn DynTool> {
         view: materials.view.clone(),
         ..SearchSettings::default()
     };
-    match builtin {
+    Some(match builtin {
         Builtin::ApplyPatch => tool(ApplyPatch::new(ops)),
         Builtin::Bash => tool(Bash::new(materials.bash.clone())),
         Builtin::Edit => tool(Edit::new(ops)),
@@ -200,22 +217,37 @@ fn make(builtin: Builtin, materials: &Materials) -> Arc<dyn DynTool> {
         Builtin::Grep => tool(Grep::new(search)),
         Builtin::JobOutput => tool(JobOutput::new()),
         Builtin::JobStop => tool(JobStop::new()),
+        Builtin::Memory => {
+            let redactor = materials.redactor.clone();
+            let mask = move |text: &str| redactor.redact(text).into_owned();
+            tool(MemoryTool::new(materials.memory.clone()?, mask))
+        }
         Builtin::Read => tool(Read::new(ops)),
+        Builtin::Skill if materials.skills.is_empty_for_model() => return None,
+        Builtin::Skill => tool(SkillTool::new(Arc::clone(&materials.skills))),
         Builtin::Terminal => tool(Terminal::new(materials.terminal.clone())),
         Builtin::Todo => tool(Todo::new()),
         Builtin::WebFetch => tool(WebFetch::new(materials.web.clone())),
         Builtin::Write => tool(Write::new(ops)),
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use tooloop::exec::{Environment, Processes};
     use tooloop::provider::ScriptedProvider;
-    use tooloop::tools::LocalOps;
+    use tooloop::tools::{LocalOps, Place};
     use tooloop::{Agent, Registry};
 
     use super::*;
+
+    fn skills() -> SkillSet {
+        let held = tempfile::tempdir().unwrap();
+        let folder = held.path().join("a");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("SKILL.md"), "---\ndescription: x\n---\n").unwrap();
+        SkillSet::discover(&[Place::of_user(held.path())])
+    }
 
     fn materials() -> Materials {
         let ops: Arc<dyn Ops> = Arc::new(LocalOps::new(Processes::new().unwrap()));
@@ -224,6 +256,9 @@ mod tests {
             terminal: TerminalSettings::new(Arc::clone(&ops), Environment::empty()),
             web: WebFetchSettings::default(),
             view: None,
+            skills: Arc::new(skills()),
+            memory: Some(MemoryStore::at("/nowhere")),
+            redactor: Redactor::off(),
             ops,
         }
     }
@@ -233,7 +268,7 @@ mod tests {
         let materials = materials();
         let mut registry = Registry::new();
         for builtin in Builtin::ALL {
-            registry.add(make(builtin, &materials)).unwrap();
+            registry.add(make(builtin, &materials).unwrap()).unwrap();
         }
         let bytes: usize = registry
             .definitions()
@@ -244,6 +279,19 @@ mod tests {
         assert!(bytes < 3_500 * 7 / 2, "{bytes} bytes");
         let names: Vec<_> = registry.names().collect();
         assert_eq!(names, Builtin::ALL.map(Builtin::name));
+    }
+
+    #[test]
+    fn what_has_nothing_to_work_on_is_not_offered() {
+        let materials = Materials {
+            skills: Arc::default(),
+            memory: None,
+            ..materials()
+        };
+        let gone = Builtin::ALL
+            .into_iter()
+            .filter(|tool| make(*tool, &materials).is_none());
+        assert_eq!(gone.collect::<Vec<_>>(), [Builtin::Memory, Builtin::Skill]);
     }
 
     #[test]

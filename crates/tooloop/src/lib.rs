@@ -74,9 +74,7 @@ pub use checkpoints::FilesRewound;
 pub use error::{BuildError, SessionError};
 pub use event::{Event, Events};
 pub use output_schema::{OutputSchema, SchemaError};
-pub use prompt::{
-    PromptSection, SystemPrompt, bash_only_system_prompt, default_system_prompt,
-};
+pub use prompt::{PromptSection, SystemPrompt, bash_only_system_prompt, default_system_prompt};
 pub use report::{Denial, DeniedBy, TurnReport};
 pub use results::ResultBudget;
 pub use rewind::{PastTurn, Rewind, Rewound, What, fork_journal, past_turns};

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 /// Our tools, and what each is called elsewhere. The first other name is what hooks are told.
-const TOOLS: [(&str, &[&str]); 12] = [
+const TOOLS: [(&str, &[&str]); 14] = [
     ("apply_patch", &["ApplyPatch", "Edit", "Write", "MultiEdit"]),
     ("bash", &["Bash"]),
     ("edit", &["Edit", "MultiEdit"]),
@@ -16,7 +16,9 @@ const TOOLS: [(&str, &[&str]); 12] = [
     ("grep", &["Grep"]),
     ("job_output", &["JobOutput", "BashOutput"]),
     ("job_stop", &["JobStop", "KillShell"]),
+    ("memory", &["Memory"]),
     ("read", &["Read"]),
+    ("skill", &["Skill"]),
     ("terminal", &["Terminal", "Bash"]),
     ("todo", &["TodoWrite", "Todo"]),
     ("web_fetch", &["WebFetch"]),

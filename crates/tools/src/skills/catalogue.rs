@@ -85,9 +85,11 @@ fn line(skill: &Skill, most: usize) -> String {
     while !description.is_char_boundary(end) {
         end -= 1;
     }
-    match description.get(..end).map(str::trim_end) {
-        None | Some("") => format!("- {name}\n"),
-        Some(beginning) => format!("- {name}: {beginning}…\n"),
+    // Whole words.
+    let beginning = description.get(..end).unwrap_or_default();
+    match beginning.rsplit_once(' ') {
+        None => format!("- {name}\n"),
+        Some((beginning, _)) => format!("- {name}: {beginning}…\n"),
     }
 }
 
@@ -140,7 +142,7 @@ mod tests {
                     text.contains("- a: short one\n- b: word") && text.ends_with("word…"),
                     "{text}"
                 );
-                assert!(text.len() + 12 > bytes, "{bytes}: {}", text.len());
+                assert!(text.len() + 20 > bytes, "{bytes}: {}", text.len());
             }
         }
     }

@@ -21,6 +21,7 @@ use tooloop::{
 
 use crate::args::{Cli, DemoArgs, OutputFormat};
 use crate::exit::{self, Failure, Status};
+use crate::knowledge::Calls;
 use crate::print::{self, Print, Prompts};
 use crate::setup::{self, Setup};
 use crate::signals::Signals;
@@ -187,6 +188,7 @@ async fn play(play: Play<'_>) -> Result<Status, Failure> {
             verbose: false,
             host: None,
             strict: None,
+            calls: Calls::default(),
         })
         .await;
     }

@@ -396,6 +396,7 @@ fn denial(denial: &Denial) -> Value {
             DeniedBy::Policy => "policy",
             DeniedBy::Answer => "answer",
             DeniedBy::Nobody => "nobody",
+            DeniedBy::Hook => "hook",
         },
         "cause": denial.cause.map(control::cause),
     })

@@ -384,9 +384,6 @@ fn reading(skills: &SkillSet, workspace: &Path) -> Vec<Rule> {
         .collect()
 }
 
-/// The variable by which hooks find the folder that they are run for.
-const PROJECT_FOLDER: &str = "TOOLOOP_PROJECT_DIR";
-
 /// The hooks of all sources, as commands that begin in the workspace.
 fn hooks(
     settings: &Settings,
@@ -396,7 +393,10 @@ fn hooks(
     wall: &Wall,
 ) -> Hooks {
     let mut environment = Environment::of_this_process(rules);
-    for name in [PROJECT_FOLDER, compat::PROJECT_FOLDER_VARIABLE] {
+    for name in [
+        settings::PROJECT_FOLDER_VARIABLE,
+        compat::PROJECT_FOLDER_VARIABLE,
+    ] {
         environment.set(name, workspace);
     }
     let shell = settings.shell.as_ref();

@@ -72,13 +72,13 @@ pub use approval::{
 pub use border::Border;
 pub use checkpoints::FilesRewound;
 pub use error::{BuildError, SessionError};
-pub use event::{Event, Events};
+pub use event::{CompactionState, Event, Events};
 pub use output_schema::{OutputSchema, SchemaError};
 pub use prompt::{PromptSection, SystemPrompt, bash_only_system_prompt, default_system_prompt};
 pub use report::{Denial, DeniedBy, TurnReport};
 pub use results::ResultBudget;
 pub use rewind::{PastTurn, Rewind, Rewound, What, fork_journal, past_turns};
-pub use session::Session;
+pub use session::{CloseReason, Compacted, Session};
 pub use stop_hook::{StopHook, Stopping};
 /// Child processes.
 pub use tooloop_exec as exec;

@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Do a small job in a fresh folder with whatever model is at hand; without one, play the demo
     Hello(DemoArgs),
+    /// Look at the notes that are kept about this project, and change them
+    Memory(MemoryArgs),
     /// Look at recorded sessions
     #[command(subcommand)]
     Sessions(SessionsCommand),
@@ -65,6 +67,38 @@ pub(crate) struct AgentsArgs {
     /// The folder that a run would work in
     #[arg(short = 'C', long = "cd", value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MemoryArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<MemoryCommand>,
+    /// The project's folder, or one in it
+    #[arg(short = 'C', long = "cd", value_name = "DIR", global = true)]
+    pub(crate) directory: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum MemoryCommand {
+    /// List the notes; so does no command at all
+    List,
+    /// Print a note
+    Show {
+        /// The note's name
+        name: String,
+    },
+    /// Open a note in your editor (VISUAL or EDITOR)
+    Edit {
+        /// The note's name
+        name: String,
+    },
+    /// Delete a note
+    Delete {
+        /// The note's name
+        name: String,
+    },
+    /// Print the folder that the notes are in
+    Path,
 }
 
 #[derive(Debug, Args)]

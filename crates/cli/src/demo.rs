@@ -18,6 +18,7 @@ use tooloop::{Content, ContentBlock, Entry, Event, Message, Mode, Session, Strea
 
 use crate::args::{Cli, DemoArgs, OutputFormat, RunArgs};
 use crate::exit::{self, Failure, Status};
+use crate::knowledge::Calls;
 use crate::print::{self, Print, Prompts};
 use crate::setup::{self, Asked, Open, Setup};
 use crate::signals::Signals;
@@ -205,6 +206,7 @@ async fn play(play: Play<'_>) -> Result<Status, Failure> {
             verbose: false,
             host: None,
             strict: None,
+            calls: Calls::default(),
         })
         .await
     };

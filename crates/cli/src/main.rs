@@ -11,6 +11,7 @@ mod doctor;
 mod exit;
 mod input;
 mod interactive;
+mod knowledge;
 mod output;
 mod permissions;
 mod print;
@@ -120,6 +121,7 @@ fn dispatch(cli: Cli) -> Result<Status, Failure> {
         Some(Command::Replay(args)) => block_on(replay::replay(*args)),
         Some(Command::Agents(args)) => agents::run(&args),
         Some(Command::Trust(args)) => trust::run(&args),
+        Some(Command::Memory(args)) => knowledge::run(args),
         Some(Command::Sessions(command)) => sessions::run(command),
         Some(Command::Doctor(args)) => block_on(doctor::doctor(args)),
     }
@@ -307,6 +309,7 @@ async fn headless_session(
         verbose: args.verbose,
         host,
         strict,
+        calls: setup.calls,
     })
     .await;
     if let Some(temp) = temp {

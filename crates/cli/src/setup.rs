@@ -11,10 +11,12 @@ use tooloop::boundary::PrivateTemp;
 use tooloop::exec::{Environment, EnvironmentRules, Mask, Processes, Shell};
 use tooloop::hooks::{CommandRunner, Hooks};
 use tooloop::provider::{Cassette, Provider, RecordingProvider, compat};
-use tooloop::tools::{BashSettings, LocalOps, Ops, TerminalSettings, WebFetchSettings};
+use tooloop::tools::{
+    BashSettings, LocalOps, Ops, Skill, SkillSet, TerminalSettings, WebFetchSettings,
+};
 use tooloop::{
-    Agent, AgentBuilder, AgentModel, AgentTypes, Limits, Mode, OutputSchema, Policy, RetryPolicy,
-    bash_only_system_prompt, default_system_prompt,
+    Agent, AgentBuilder, AgentModel, AgentTypes, Limits, Mode, OutputSchema, Policy, PromptSection,
+    RetryPolicy, Rule, bash_only_system_prompt, default_system_prompt,
 };
 
 pub(crate) use self::loading::{load_settings, load_settings_asking};
@@ -24,6 +26,7 @@ use self::opening::open;
 use self::provider::{provider, with_model};
 use crate::args::RunArgs;
 use crate::exit::{Failure, Status};
+use crate::knowledge::{self, Calls};
 use crate::permissions::RuleSources;
 use crate::project_rules::ProjectRules;
 use crate::replay;
@@ -58,6 +61,8 @@ pub(crate) struct Setup {
     pub(crate) saved_rules: ProjectRules,
     /// Where each rule is written.
     pub(crate) rule_sources: RuleSources,
+    /// What a person can call by a slash and its name.
+    pub(crate) calls: Calls,
 }
 
 /// How the output caps of a model are chosen.
@@ -239,13 +244,16 @@ pub(crate) fn assemble(
     }
     let further = folders.get(1..).unwrap_or_default();
     let wall = Wall::put_up(tried, &settings, workspace, further)?;
+    let window = provider.info(&model).context_window;
+    let knowledge = knowledge::gather(args.bare, workspace, &settings, window);
+    warnings.extend(knowledge.warnings);
     let agent = agent(
         &settings,
         Arc::clone(&provider),
         &model,
         caps,
-        system_prompt(args, &settings.tools, workspace)?,
-        policy(&settings, workspace, &wall),
+        system_prompt(args, &settings.tools, workspace, knowledge.sections)?,
+        policy(&settings, workspace, &wall, &knowledge.skills),
     )
     .workspace(workspace)
     .secrets(secrets::for_results(&settings));
@@ -271,6 +279,9 @@ pub(crate) fn assemble(
             ..WebFetchSettings::default()
         },
         agents: agents.in_environment(environment_of(workspace)),
+        skills: knowledge.skills,
+        memory: knowledge.memory,
+        redactor: secrets::for_records(&settings),
         ops,
     };
     let agent = toolset::equip(agent, &settings.tools, materials);
@@ -329,6 +340,7 @@ pub(crate) fn assemble(
         telemetry: Telemetry::default(),
         saved_rules,
         rule_sources,
+        calls: knowledge.calls,
     })
 }
 
@@ -392,16 +404,34 @@ fn agent(
 }
 
 /// The rules of all sources. Relative paths in them mean paths in the workspace.
-fn policy(settings: &Settings, workspace: &Path, wall: &Wall) -> Policy {
+fn policy(settings: &Settings, workspace: &Path, wall: &Wall, skills: &SkillSet) -> Policy {
+    let reading = if settings.allow_managed_rules_only {
+        Vec::new()
+    } else {
+        reading(skills, workspace)
+    };
     let policy = Policy {
         mode: settings.permission_mode,
         deny: settings.disallowed_tools.clone(),
         ask: settings.ask_tools.clone(),
-        allow: settings.allowed_tools.clone(),
+        allow: [settings.allowed_tools.clone(), reading].concat(),
         ..Policy::default()
     };
     let home = environment("HOME").map(PathBuf::from);
     wall.shape(policy.anchored(workspace, home.as_deref()), settings)
+}
+
+/// What lies beside a skill may be read, since its text names it. What a folder's link leads to is judged by
+/// where it leads.
+fn reading(skills: &SkillSet, workspace: &Path) -> Vec<Rule> {
+    let folders = skills.iter().map(Skill::folder);
+    let outside = folders.filter(|folder| !folder.starts_with(workspace));
+    let plain = outside
+        .filter_map(Path::to_str)
+        .filter(|path| !path.contains(['*', '?', '\\', '(', ')']));
+    plain
+        .filter_map(|path| format!("Read({path}/**)").parse().ok())
+        .collect()
 }
 
 /// The hooks of all sources, as commands that begin in the workspace.
@@ -475,7 +505,12 @@ fn output_schema(schema: &str) -> Result<OutputSchema, Failure> {
     OutputSchema::parse(&text).map_err(|error| Failure::usage(format!("--json-schema: {error}")))
 }
 
-fn system_prompt(args: &RunArgs, tools: &ToolSet, workspace: &Path) -> Result<String, Failure> {
+fn system_prompt(
+    args: &RunArgs,
+    tools: &ToolSet,
+    workspace: &Path,
+    sections: Vec<PromptSection>,
+) -> Result<String, Failure> {
     let read = |path: &PathBuf| {
         std::fs::read_to_string(path)
             .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))
@@ -491,7 +526,8 @@ fn system_prompt(args: &RunArgs, tools: &ToolSet, workspace: &Path) -> Result<St
         (None, Some(path)) => Some(read(path)?),
         (None, None) => None,
     };
-    if let Some(more) = more {
+    let sections = sections.into_iter().map(|section| section.text);
+    for more in sections.chain(more) {
         if !system.is_empty() {
             system.push_str("\n\n");
         }

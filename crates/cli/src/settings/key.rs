@@ -80,6 +80,7 @@ pub(super) static KEYS: [Key; 47] = [
     key("shell", WithTrust, |s| Slot::Program(&mut s.shell), "the shell that runs commands, in place of `bash` or `sh`"),
     key("spool_max_bytes", Narrower(|new, old| new.spool_max_bytes <= old.spool_max_bytes), |s| Slot::Number(&mut s.spool_max_bytes, 0..=1 << 50), "how much output of one command is kept in a file"),
     key("checkpoints", WithTrust, |s| Slot::Flag(&mut s.checkpoints), "whether the old contents of changed files are kept, so that a rewind can restore them"),
+    key("memory", Narrower(|new, old| new.memory <= old.memory), |s| Slot::Flag(&mut s.memory), "whether notes about the project are kept from session to session"),
     key("pass_environment", WithTrust, |s| Slot::Variables(&mut s.pass_environment), "variables that commands may see although they look like secrets or are withheld"),
     key("withhold_environment", Free, |s| Slot::Variables(&mut s.withhold_environment), "further variables that commands may not see"),
     key("debug_file", WithTrust, |s| Slot::Path(&mut s.debug_file), "a file that lines about all that happens are added to, without what was said and without keys"),

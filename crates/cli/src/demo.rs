@@ -15,8 +15,8 @@ use tooloop::exec::{Environment, EnvironmentRules, Processes};
 use tooloop::provider::{KEY_VARIABLES, Provider, ReplayProvider};
 use tooloop::tools::{Bash, BashSettings, LocalOps};
 use tooloop::{
-    Agent, Content, ContentBlock, Entry, Event, Message, Mode, Policy, Session, StreamEvent,
-    TurnEnd, default_system_prompt,
+    Agent, Content, ContentBlock, Entry, Event, Message, Mode, Policy, PromptState, Session,
+    StreamEvent, SystemPrompt, TurnEnd,
 };
 
 use crate::args::{Cli, DemoArgs, OutputFormat};
@@ -155,7 +155,9 @@ async fn play(play: Play<'_>) -> Result<Status, Failure> {
     let agent = Agent::builder()
         .provider(play.provider)
         .model(&play.model)
-        .system(default_system_prompt(play.folder))
+        .system(SystemPrompt::new(
+            PromptState::new(play.folder).tools(["bash"]).sections(),
+        ))
         .policy(Policy {
             mode: play.mode,
             ..Policy::default()

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
 use tooloop_kernel::{Entry, Ledger, Settings, Transcript};
+use tooloop_model::ToolDefinition;
 use tooloop_policy::{Policy, Rule};
 use tooloop_provider::{Cassette, Provider, Redactor};
 use tooloop_session::{
@@ -23,7 +24,9 @@ use crate::hooks::HookSet;
 use crate::output_schema::OutputSchema;
 use crate::paths;
 use crate::replay::RecordingStore;
-use crate::{Approval, Border, ResultBudget, Session, SessionError, StopHook};
+use crate::{
+    Approval, Border, Instructions, ResultBudget, Session, SessionError, StopHook, SystemPrompt,
+};
 
 /// An immutable recipe: provider, model, system prompt, tools, policy. Cheap to clone; any number
 /// of sessions may be made of it.
@@ -52,6 +55,9 @@ struct Recipe {
     stop_hook: Option<Arc<dyn StopHook>>,
     hooks: Option<Arc<HookSet>>,
     ledger: Option<Ledger>,
+    prompt: SystemPrompt,
+    told_facts: bool,
+    instructions: Option<Instructions>,
 }
 
 /// What a session goes on with.
@@ -87,6 +93,18 @@ impl Agent {
     #[must_use]
     pub fn tool_names(&self) -> Vec<String> {
         self.0.registry.names().map(str::to_owned).collect()
+    }
+
+    /// What the model is told of its tools, sorted by name.
+    #[must_use]
+    pub fn tool_definitions(&self) -> Arc<[ToolDefinition]> {
+        self.0.registry.definitions()
+    }
+
+    /// Its system prompt.
+    #[must_use]
+    pub fn system_prompt(&self) -> &SystemPrompt {
+        &self.0.prompt
     }
 
     /// Where its journals are, if it keeps any.
@@ -317,6 +335,8 @@ impl Agent {
             hooks: recipe.hooks.clone(),
             journal: past.journal,
             ledger: recipe.ledger.clone(),
+            told_facts: recipe.told_facts,
+            instructions: recipe.instructions.clone(),
         }
     }
 }

@@ -8,6 +8,7 @@ mod commands;
 mod files;
 mod hooking;
 mod model;
+mod nested;
 mod parts;
 mod tools;
 
@@ -35,6 +36,7 @@ use tooloop_tool::{Background, Registry};
 pub(crate) use self::parts::{Keep, Parts, start};
 
 use self::hooking::{Heard, Hooking};
+use self::nested::Nested;
 use self::tools::{Ran, Run};
 use crate::checkpoints::Checkpoints;
 use crate::event::Broadcast;
@@ -60,6 +62,9 @@ struct Driver {
     kernel: Kernel,
     hooks: Option<Arc<SessionHooks>>,
     hooking: Hooking,
+    nested: Nested,
+    /// The model is told the date.
+    told_facts: bool,
     gate: Arc<RegistryGate>,
     provider: Arc<dyn Provider>,
     registry: Registry,
@@ -240,6 +245,9 @@ impl Driver {
                     if let Some(reason) = stop {
                         self.step(Input::HookStop { reason }).await?;
                     }
+                    if let Some(aside) = self.aside() {
+                        self.step(aside).await?;
+                    }
                     input
                 }
                 None => return Ok(()),
@@ -407,6 +415,7 @@ impl Driver {
 
     fn end_turn(&mut self, end: TurnEnd, unsent: Vec<Vec<Content>>) {
         self.changed.clear();
+        self.forget_asides();
         self.throw_away_early();
         let mut unsent = unsent;
         unsent.extend(self.unsaid());

@@ -42,12 +42,14 @@ mod error;
 mod event;
 mod gate;
 pub mod hooks;
+mod instructions;
 mod keeping;
 mod model_call;
 mod output_schema;
 mod paths;
 mod permissions;
 mod prompt;
+mod regular_file;
 pub mod replay;
 mod report;
 mod results;
@@ -73,10 +75,9 @@ pub use border::Border;
 pub use checkpoints::FilesRewound;
 pub use error::{BuildError, SessionError};
 pub use event::{Event, Events};
+pub use instructions::{InstructionFile, InstructionSources, Instructions, MOST_INSTRUCTION_BYTES};
 pub use output_schema::{OutputSchema, SchemaError};
-pub use prompt::{
-    PromptSection, SystemPrompt, bash_only_system_prompt, default_system_prompt,
-};
+pub use prompt::{PromptProfile, PromptSection, PromptState, Repository, SystemPrompt};
 pub use report::{Denial, DeniedBy, TurnReport};
 pub use results::ResultBudget;
 pub use rewind::{PastTurn, Rewind, Rewound, What, fork_journal, past_turns};

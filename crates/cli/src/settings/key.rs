@@ -37,7 +37,7 @@ const TOKENS: u64 = 100_000_000;
 
 /// All keys, in the order in which they are shown.
 #[rustfmt::skip]
-pub(super) static KEYS: [Key; 46] = [
+pub(super) static KEYS: [Key; 47] = [
     key("model", Free, |s| Slot::Text(&mut s.model), "the model's name, as the provider knows it"),
     key("fallback_model", Free, |s| Slot::Text(&mut s.fallback_model), "the model for the rest of a prompt whose model is overloaded three times in a row"),
     key("models_file", WithTrust, |s| Slot::Path(&mut s.models_file), "a file of model data (TOML) that beats what is known: windows, caps, prices; a relative path starts at the settings file's folder"),
@@ -76,6 +76,7 @@ pub(super) static KEYS: [Key; 46] = [
     key("sandbox_hidden", Free, |s| Slot::Paths(&mut s.sandbox_hidden), "files and folders that may not even be read"),
     key("sandbox_caches", Narrower(|new, old| new.sandbox_caches <= old.sandbox_caches), |s| Slot::Flag(&mut s.sandbox_caches), "whether the caches of package managers and compilers are writable"),
     key("sandbox_hooks", Narrower(|new, old| new.sandbox_hooks >= old.sandbox_hooks), |s| Slot::Flag(&mut s.sandbox_hooks), "whether hooks run in the sandbox too"),
+    key("instructions", WithTrust, |s| Slot::Flag(&mut s.instructions), "whether instruction files (`AGENTS.md` and the like) are read"),
     key("shell", WithTrust, |s| Slot::Program(&mut s.shell), "the shell that runs commands, in place of `bash` or `sh`"),
     key("spool_max_bytes", Narrower(|new, old| new.spool_max_bytes <= old.spool_max_bytes), |s| Slot::Number(&mut s.spool_max_bytes, 0..=1 << 50), "how much output of one command is kept in a file"),
     key("checkpoints", WithTrust, |s| Slot::Flag(&mut s.checkpoints), "whether the old contents of changed files are kept, so that a rewind can restore them"),

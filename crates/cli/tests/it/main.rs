@@ -24,6 +24,7 @@ mod history;
 mod hooks;
 mod jobs;
 mod permissions;
+mod prompt;
 mod replay;
 mod retries;
 mod rewind;

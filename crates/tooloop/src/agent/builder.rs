@@ -15,7 +15,7 @@ use crate::driver;
 use crate::hooks::{About, HookEvent, HookSet, Hooks};
 use crate::output_schema::{AnswerTool, OutputSchema};
 use crate::paths;
-use crate::{Approval, Border, BuildError, ResultBudget, StopHook};
+use crate::{Approval, Border, BuildError, Instructions, ResultBudget, StopHook, SystemPrompt};
 
 /// Builds an [`Agent`].
 #[derive(Debug, Default)]
@@ -40,6 +40,9 @@ pub struct AgentBuilder {
     stop_hook: Option<Arc<dyn StopHook>>,
     hooks: Option<Hooks>,
     ledger: Option<Ledger>,
+    prompt: SystemPrompt,
+    told_facts: bool,
+    instructions: Option<Instructions>,
 }
 
 struct ToolEntry(Arc<dyn DynTool>);
@@ -63,10 +66,37 @@ impl AgentBuilder {
         self
     }
 
-    /// The system prompt; none if this is not called.
-    pub fn system(mut self, system: impl Into<Arc<str>>) -> Self {
-        self.settings.system = system.into();
+    /// The system prompt, a text or a list of sections; none if this is not called.
+    pub fn system(mut self, system: impl Into<SystemPrompt>) -> Self {
+        self.prompt = system.into();
         self
+    }
+
+    /// Whether the model is told what changes by itself: the date, and what git has checked out.
+    /// That is told, and recorded, with the first prompt of a session and again with the first one
+    /// of another day, so the system prompt stays as it is. Not if this is not called.
+    pub fn told_facts(mut self, told: bool) -> Self {
+        self.told_facts = told;
+        self
+    }
+
+    /// The instructions that stand in the system prompt, so that those of folders further down are
+    /// told when something in them is touched.
+    pub fn instructions(mut self, instructions: Instructions) -> Self {
+        self.instructions = Some(instructions);
+        self
+    }
+
+    /// The names of the tools so far, sorted.
+    #[must_use]
+    pub fn tool_names(&self) -> Vec<String> {
+        let mut names: Vec<_> = self
+            .tools
+            .iter()
+            .map(|ToolEntry(tool)| tool.definition().name.clone())
+            .collect();
+        names.sort_unstable();
+        names
     }
 
     /// Adds a tool.
@@ -281,6 +311,7 @@ impl AgentBuilder {
         let stops = |hooks: &HookSet| hooks.has(HookEvent::Stop, &About::Nothing);
         let settings = Settings {
             hooked: hooked(hooks.as_ref(), &registry),
+            system: self.prompt.text().into(),
             tools: registry.definitions(),
             price: model.price,
             fallback,
@@ -309,6 +340,9 @@ impl AgentBuilder {
             stop_hook: self.stop_hook,
             hooks: hooks.map(Arc::new),
             ledger: self.ledger,
+            prompt: self.prompt,
+            told_facts: self.told_facts,
+            instructions: self.instructions,
         })))
     }
 }

@@ -16,6 +16,7 @@ use tracing::Span;
 
 use super::Driver;
 use crate::hooks::{HookEvent, Said, SessionHooks, Subject};
+use crate::prompt::facts;
 use crate::{Allowance, Approval, Event, Question, Reply, Stopping};
 
 /// How long the end of a session waits for its hooks.
@@ -184,6 +185,10 @@ impl Driver {
         let context = std::mem::take(&mut self.hooking.context);
         let context = context.into_iter().chain(said.context);
         prompt.content.extend(context.map(Content::Text));
+        if prompt.begins && self.told_facts {
+            let facts = facts::due(self.kernel.transcript(), &self.workspace);
+            prompt.content.extend(facts);
+        }
         Some(Input::User {
             content: prompt.content,
             delivery: prompt.delivery,

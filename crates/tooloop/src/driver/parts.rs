@@ -18,6 +18,7 @@ use tooloop_tool::{Background, Registry};
 
 use super::Driver;
 use super::hooking::Hooking;
+use super::nested::Nested;
 use crate::checkpoints::{Checkpoints, Place};
 use crate::event::Broadcast;
 use crate::gate::RegistryGate;
@@ -26,7 +27,7 @@ use crate::keeping::Journal;
 use crate::output_schema::OutputSchema;
 use crate::results::Results;
 use crate::trace::Trace;
-use crate::{Approval, Border, ResultBudget, Session, StopHook};
+use crate::{Approval, Border, Instructions, ResultBudget, Session, StopHook};
 
 pub(crate) struct Parts {
     pub(crate) provider: Arc<dyn Provider>,
@@ -54,6 +55,10 @@ pub(crate) struct Parts {
     /// Where the session is recorded.
     pub(crate) journal: Option<PathBuf>,
     pub(crate) ledger: Option<Ledger>,
+    /// Whether the model is told the date.
+    pub(crate) told_facts: bool,
+    /// What the system prompt has of instructions.
+    pub(crate) instructions: Option<Instructions>,
 }
 
 /// How long the files of a session are kept.
@@ -107,6 +112,8 @@ pub(crate) fn start(parts: Parts) -> Session {
         kernel,
         hooks,
         hooking: Hooking::default(),
+        nested: Nested::new(parts.instructions),
+        told_facts: parts.told_facts,
         output: parts.output,
         stop_hook: parts.stop_hook,
         judging: None,

@@ -136,6 +136,10 @@ pub(crate) struct ReplayArgs {
     /// Read no settings file of the folder, not even what it forbids
     #[arg(long)]
     pub(crate) bare: bool,
+    /// With --tools live: apply all that the folder's settings files want: rules that allow and
+    /// whatever else they widen
+    #[arg(long, conflicts_with = "bare")]
+    pub(crate) trust_folder: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]

@@ -298,12 +298,15 @@ fn tell(event: Event) -> String {
             | Entry::Discarded { .. }
             | Entry::Continue(_)
             | Entry::Spent { .. }
+            | Entry::Shortened { .. }
+            | Entry::Compacted { .. }
             | Entry::Rewound { .. }
             | Entry::TurnEnd(_) => return String::new(),
         },
         Event::Warning(words) | Event::Noticed(words) => format!("({words})\n"),
         Event::Delta { .. }
         | Event::Hook(_)
+        | Event::Compaction { .. }
         | Event::ToolStarted { .. }
         | Event::ToolProgress { .. }
         | Event::ToolEnded { .. }

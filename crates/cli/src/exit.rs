@@ -139,6 +139,7 @@ impl From<tooloop::SessionError> for Failure {
             tooloop::SessionError::BlankPrompt | tooloop::SessionError::NoSuchTurn { .. } => {
                 Status::Input
             }
+            tooloop::SessionError::NotCompacted(_) => Status::Model,
             tooloop::SessionError::NoFiles => Status::Usage,
             tooloop::SessionError::Journal(
                 tooloop::journal::StoreError::NotFound { .. }

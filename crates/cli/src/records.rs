@@ -5,8 +5,9 @@
 use serde_json::{Map, Value, json};
 use tooloop::hooks::{HookEnd, HookNote};
 use tooloop::{
-    AssistantMessage, Content, ContentBlock, Continue, Denial, DeniedBy, Entry, Message,
-    SandboxRefusal, StopReason, StreamEvent, ToolInput, ToolResult, ToolUseId, TurnReport, Usage,
+    AssistantMessage, CompactionState, Content, ContentBlock, Continue, Denial, DeniedBy, Entry,
+    Message, SandboxRefusal, StopReason, StreamEvent, ToolInput, ToolResult, ToolUseId, TurnReport,
+    Usage,
 };
 
 use crate::control;
@@ -78,6 +79,15 @@ impl Records {
         )
     }
 
+    /// The conversation is being summed up, or not any more.
+    pub(crate) fn compaction(&mut self, state: &CompactionState) -> Value {
+        let status = match state {
+            CompactionState::Begun => Some("compacting"),
+            CompactionState::Done | CompactionState::Failed(_) => None,
+        };
+        self.record("system", json!({ "subtype": "status", "status": status }))
+    }
+
     /// What the sandbox refused a call.
     pub(crate) fn refused(&mut self, id: &ToolUseId, refusal: &SandboxRefusal) -> Value {
         let body = json!({
@@ -147,6 +157,39 @@ impl Records {
                 }
                 self.record("system", body)
             }
+            Entry::Shortened {
+                results,
+                before,
+                after,
+            } => self.record(
+                "system",
+                json!({
+                    "subtype": "results_shortened",
+                    "tool_use_ids": results,
+                    "pre_tokens": before,
+                    "post_tokens": after,
+                }),
+            ),
+            Entry::Compacted {
+                cut,
+                summary,
+                trigger,
+                before,
+                after,
+                ..
+            } => self.record(
+                "system",
+                json!({
+                    "subtype": "compact_boundary",
+                    "compact_metadata": {
+                        "trigger": trigger.name(),
+                        "messages": cut,
+                        "pre_tokens": before,
+                        "post_tokens": after,
+                    },
+                    "summary": summary,
+                }),
+            ),
             Entry::Rewound { turn } => {
                 self.record("system", json!({ "subtype": "rewound", "turn": turn }))
             }
@@ -399,6 +442,7 @@ fn denial(denial: &Denial) -> Value {
             DeniedBy::Policy => "policy",
             DeniedBy::Answer => "answer",
             DeniedBy::Nobody => "nobody",
+            DeniedBy::Hook => "hook",
         },
         "cause": denial.cause.map(control::cause),
     })

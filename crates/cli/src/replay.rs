@@ -143,6 +143,7 @@ fn run_args(args: &ReplayArgs) -> Result<RunArgs, Failure> {
         add_dir: args.add_dir.clone(),
         settings: args.settings.clone(),
         bare: args.bare,
+        trust_folder: args.trust_folder,
         ..*typed.run
     })
 }

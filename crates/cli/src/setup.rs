@@ -372,9 +372,6 @@ fn policy(settings: &Settings, workspace: &Path, wall: &Wall) -> Policy {
     wall.shape(policy.anchored(workspace, home.as_deref()), settings)
 }
 
-/// The variable by which hooks find the folder that they are run for.
-const PROJECT_FOLDER: &str = "TOOLOOP_PROJECT_DIR";
-
 /// The hooks of all sources, as commands that begin in the workspace.
 fn hooks(
     settings: &Settings,
@@ -384,7 +381,10 @@ fn hooks(
     wall: &Wall,
 ) -> Hooks {
     let mut environment = Environment::of_this_process(rules);
-    for name in [PROJECT_FOLDER, compat::PROJECT_FOLDER_VARIABLE] {
+    for name in [
+        settings::PROJECT_FOLDER_VARIABLE,
+        compat::PROJECT_FOLDER_VARIABLE,
+    ] {
         environment.set(name, workspace);
     }
     let shell = settings.shell.as_ref();

@@ -68,6 +68,8 @@ pub(crate) enum Tried {
     Off,
     Missing(String),
     Works(Sandbox),
+    /// It works, and nothing will be run in it.
+    Unused(Sandbox),
 }
 
 /// The wall of a run.
@@ -92,13 +94,19 @@ impl Wall {
         workspace: &Path,
         folders: &[PathBuf],
     ) -> Result<Self, Failure> {
-        let sandbox = match tried {
-            Tried::Works(sandbox) => sandbox,
+        let (sandbox, is_used) = match tried {
+            Tried::Works(sandbox) => (sandbox, true),
+            Tried::Unused(sandbox) => (sandbox, false),
             Tried::Off => return Ok(Self::none(None)),
             Tried::Missing(missing) => return Ok(Self::none(Some(missing))),
         };
         let system = std::env::temp_dir();
-        let temp = PrivateTemp::create(&system).map_err(|error| {
+        let temp = if is_used {
+            PrivateTemp::create(&system)
+        } else {
+            PrivateTemp::imagined(&system)
+        };
+        let temp = temp.map_err(|error| {
             Failure::new(
                 Status::Sandbox,
                 format!(
@@ -107,8 +115,9 @@ impl Wall {
                 ),
             )
         })?;
-        let is_read_only = settings.sandbox == settings::Sandbox::ReadOnly
-            || settings.permission_mode == Mode::Plan;
+        let is_read_only = settings.sandbox == settings::Sandbox::ReadOnly;
+        // That is so as long as the mode is: each call is told.
+        let is_closed = is_read_only || settings.permission_mode == Mode::Plan;
         let home = environment("HOME").map(PathBuf::from);
         let home = home.filter(|home| home.is_absolute());
         let boundary = Boundary::draw(&BoundarySettings {
@@ -159,15 +168,15 @@ impl Wall {
                 .collect(),
         });
         let report = SandboxReport {
-            profile: if is_read_only {
-                "read-only"
-            } else {
-                "workspace"
-            },
+            profile: if is_closed { "read-only" } else { "workspace" },
             mechanism: Some(sandbox.enforced().mechanism.to_string()),
             landlock_abi: sandbox.enforced().landlock_abi,
             network: settings.sandbox_network.clone(),
-            writable: boundary.writable.clone(),
+            writable: if is_closed {
+                Vec::new()
+            } else {
+                boundary.writable.clone()
+            },
             gaps: gaps.iter().map(ToString::to_string).collect(),
             missing: None,
         };

@@ -52,9 +52,14 @@ fn commands(criterion: &mut Criterion) {
         runtime.block_on(processes.run(command)).unwrap()
     };
     criterion.bench_function("true, free", |bencher| bencher.iter(|| run(None)));
-    for (bubblewrap, mechanism) in [(true, Mechanism::Bubblewrap), (false, Mechanism::Landlock)] {
+    for mechanism in [
+        Mechanism::Namespaces,
+        Mechanism::Bubblewrap,
+        Mechanism::Landlock,
+    ] {
         let options = SandboxOptions {
-            bubblewrap,
+            namespaces: mechanism == Mechanism::Namespaces,
+            bubblewrap: mechanism == Mechanism::Bubblewrap,
             ..SandboxOptions::default()
         };
         match Sandbox::probe(&options) {

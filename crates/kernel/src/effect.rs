@@ -5,7 +5,7 @@ use std::time::Duration;
 use tooloop_model::{Content, Request, StreamEvent, ToolUse};
 use tooloop_policy::AskCause;
 
-use crate::{Entry, TurnEnd};
+use crate::{CompactionTrigger, Entry, TurnEnd};
 
 /// What the runtime is to do, in order: an effect is begun only when those before it are done.
 #[derive(Debug, Clone, PartialEq)]
@@ -105,6 +105,30 @@ pub enum Effect {
     CancelTimer {
         /// The number.
         timer: u64,
+    },
+    /// The conversation is about to be summed up: tell who has a say in that, and gather what tools
+    /// carry over.
+    PrepareCompaction {
+        /// The number under which that comes back.
+        compaction: u64,
+        /// Why.
+        trigger: CompactionTrigger,
+        /// The most tokens that may be carried over.
+        room: u64,
+    },
+    /// That is of no interest any more.
+    CancelCompaction {
+        /// The number.
+        compaction: u64,
+    },
+    /// What came of summing up. If it was done, its entry is on record.
+    CompactionEnded {
+        /// The number.
+        compaction: u64,
+        /// Why it was tried.
+        trigger: CompactionTrigger,
+        /// Why it was not done, if it was not.
+        failure: Option<String>,
     },
     /// The turn is over. Always the last effect of a turn, and exactly one a turn.
     EndTurn {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tooloop_model::{
-    HistoryMessage, JsonObject, Message, ModelError, Money, ToolResult, ToolUseId, Usage,
+    Content, HistoryMessage, JsonObject, Message, ModelError, Money, ToolResult, ToolUseId, Usage,
 };
 
 use crate::{Continue, TurnEnd};
@@ -72,12 +72,66 @@ pub enum Entry {
     Continue(Continue),
     /// The turn is over.
     TurnEnd(TurnEnd),
+    /// Results that the model has seen were cut short to make room: of each there is left its
+    /// beginning and its end.
+    Shortened {
+        /// The tool uses.
+        results: Vec<ToolUseId>,
+        /// The tokens that the next request likely had.
+        before: u64,
+        /// The tokens that it likely has now.
+        after: u64,
+    },
+    /// The oldest part of the conversation was summed up to make room. What it stands for stays in
+    /// the journal.
+    Compacted {
+        /// How many of the oldest messages of the conversation are no part of it any more.
+        cut: usize,
+        /// What is said in their place.
+        summary: String,
+        /// What the user wants, word for word, where that is in what was cut.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        request: Vec<Content>,
+        /// What tools carry over.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        carried: Vec<Content>,
+        /// Why.
+        trigger: CompactionTrigger,
+        /// The tokens that the next request likely had.
+        before: u64,
+        /// The tokens that it likely has now.
+        after: u64,
+    },
     /// The conversation was taken back: what was said in this turn and after it is no part of it
     /// any more. What it cost stays.
     Rewound {
         /// The first turn that is gone, from 1 ([`crate::Transcript::turns`]).
         turn: usize,
     },
+}
+
+/// Why a conversation is summed up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionTrigger {
+    /// The next request would leave too little of the window.
+    Auto,
+    /// Somebody asked for it.
+    Manual,
+    /// The provider refused a request as too long.
+    TooLong,
+}
+
+impl CompactionTrigger {
+    /// Its name, as in a journal.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Manual => "manual",
+            Self::TooLong => "too_long",
+        }
+    }
 }
 
 /// What came of asking.

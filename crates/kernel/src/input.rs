@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tooloop_model::{Content, JsonObject, ModelError, StreamEvent};
 
-use crate::Settings;
+use crate::{Settings, Transcript};
 
 /// What the kernel is told. An input that names a call, run, question or timer that is not under
 /// way (any more) changes nothing.
@@ -65,6 +65,18 @@ pub enum Input {
         /// The timer.
         timer: u64,
     },
+    /// The conversation is to be summed up now. Nothing happens while a turn is under way.
+    Compact {
+        /// What the summary is to look at most closely.
+        focus: Option<String>,
+    },
+    /// What a summary needs is there.
+    CompactionPrepared {
+        /// The number.
+        compaction: u64,
+        /// What it comes to.
+        prepared: Prepared,
+    },
     /// If no turn is under way and notices wait, one begins with them.
     Wake,
     /// The turn is to end now.
@@ -74,6 +86,10 @@ pub enum Input {
     Rewind {
         /// The first turn that is to go.
         turn: usize,
+        /// What the session has come to, with what was summed up kept
+        /// ([`Transcript::keep_past`]): needed if the turn has begun in that
+        /// ([`Transcript::reaches`]).
+        past: Option<Box<Transcript>>,
     },
     /// A hook wants the turn to end. What runs comes to its end; nothing else begins.
     HookStop {
@@ -91,6 +107,17 @@ pub enum Input {
     Resumed,
     /// Other settings, in force from the next model call on.
     Configure(Box<Settings>),
+}
+
+/// What a summary needs of the world.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Prepared {
+    /// What whoever writes the summary is told beside what is always asked of it.
+    pub instructions: Vec<String>,
+    /// What tools carry over, as it is to be said.
+    pub carried: Vec<Content>,
+    /// Why there is to be no summary, if somebody objects.
+    pub refused: Option<String>,
 }
 
 /// What is to come of it that the model is done.

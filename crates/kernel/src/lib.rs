@@ -31,25 +31,29 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod batch;
+mod count;
 mod effect;
 mod entry;
-mod estimate;
+pub mod estimate;
 mod gate;
 mod input;
 mod ledger;
 mod machine;
+mod planner;
 mod reason;
 mod repeats;
 mod retry;
 mod settings;
 mod transcript;
 
+pub use count::Calibration;
 pub use effect::{Effect, Sync};
-pub use entry::{Entry, Permission};
+pub use entry::{CompactionTrigger, Entry, Permission};
 pub use gate::{Gate, Judgement, Verdict};
-pub use input::{Advice, AdvisedVerdict, Answer, Delivery, Input, StopJudgement};
+pub use input::{Advice, AdvisedVerdict, Answer, Delivery, Input, Prepared, StopJudgement};
 pub use ledger::{Ledger, Limits};
 pub use machine::Kernel;
+pub use planner::Room;
 pub use reason::{Budget, Continue, During, TurnEnd};
 pub use retry::{Retry, RetryPolicy};
 pub use settings::{Fallback, Hooked, OutputCheck, OutputForm, OutputWay, Settings};

@@ -1,6 +1,7 @@
 //! The machine itself.
 
 mod answers;
+mod compacting;
 mod replies;
 mod spending;
 mod stopping;
@@ -14,6 +15,7 @@ use tooloop_model::{Content, Message, MessageBuilder, ToolResult, ToolUseId, Usa
 
 use crate::batch::Batch;
 use crate::ledger::{Amount, Reservation};
+use crate::machine::compacting::{Compaction, Upkeep};
 use crate::repeats::Repeats;
 use crate::{
     Continue, Delivery, During, Effect, Entry, Gate, Input, Ledger, Settings, Sync, Transcript,
@@ -39,6 +41,9 @@ pub struct Kernel {
     counted_by: String,
     /// The newest turn ended so.
     interrupted: bool,
+    /// The conversation is being summed up.
+    compaction: Option<Box<Compaction>>,
+    upkeep: Upkeep,
     /// The newest number given to a call, run, question or timer. Numbers are never used twice.
     newest: Numbers,
 }
@@ -51,6 +56,7 @@ struct Numbers {
     consult: u64,
     timer: u64,
     stop: u64,
+    compaction: u64,
 }
 
 struct Queued {
@@ -63,6 +69,8 @@ enum Phase {
     Idle,
     /// The model writes.
     Calling(Box<Calling>),
+    /// What a summary needs is gathered.
+    Preparing,
     /// A failed call is to be tried again.
     Waiting { timer: u64 },
     /// The message is complete; its calls are being answered.
@@ -75,6 +83,8 @@ struct Calling {
     call: u64,
     builder: MessageBuilder,
     reservation: Reservation,
+    /// Whether it is a summary that is written, not a part of the conversation.
+    is_summary: bool,
     /// Whether anything has come of the reply.
     begins: bool,
     /// The tool uses begun in this reply, in order.
@@ -107,6 +117,9 @@ struct Turn {
     overloads: u32,
     /// The fallback model is asked.
     fell_back: bool,
+    /// The conversation was summed up since the provider found a request too long, and no reply has
+    /// come since.
+    rescued: bool,
     /// When this one fires, the turn has taken as long as it may.
     deadline: Option<u64>,
     /// Requests that failed in a row.
@@ -147,6 +160,8 @@ impl Kernel {
             queue: VecDeque::new(),
             turn: Turn::default(),
             interrupted: false,
+            compaction: None,
+            upkeep: Upkeep::default(),
             newest: Numbers::default(),
         }
     }
@@ -219,7 +234,7 @@ impl Kernel {
             Input::Answered { ask, answer } => self.answered(ask, answer, out),
             Input::TimerFired { timer } => {
                 if matches!(self.phase, Phase::Waiting { timer: current } if current == timer) {
-                    self.call_model(Some(Continue::Retry), out);
+                    self.call_again(Continue::Retry, out);
                 } else if self.turn.deadline == Some(timer) {
                     self.deadline_passed(out);
                 }
@@ -232,11 +247,12 @@ impl Kernel {
             Input::Interrupt => self.interrupt(out),
             Input::HookStop { reason } => self.hook_stopped(reason, out),
             Input::StopJudged { stop, judgement } => self.stop_judged(stop, judgement, out),
-            Input::Rewind { turn } => {
-                if self.is_idle() && (1..=self.transcript.turns().len()).contains(&turn) {
-                    self.record(Entry::Rewound { turn }, Sync::Soon, out);
-                }
-            }
+            Input::Rewind { turn, past } => self.rewind(turn, past, out),
+            Input::Compact { focus } => self.compact_now(focus, out),
+            Input::CompactionPrepared {
+                compaction,
+                prepared,
+            } => self.prepared(compaction, prepared, out),
             Input::Resumed => self.resumed(out),
             Input::Configure(settings) => self.configure(*settings),
         }
@@ -313,6 +329,22 @@ impl Kernel {
         any
     }
 
+    fn rewind(&mut self, turn: usize, past: Option<Box<Transcript>>, out: &mut Vec<Effect>) {
+        if !self.is_idle() || !(1..=self.transcript.turns().len()).contains(&turn) {
+            return;
+        }
+        let keeps = self.transcript.reaches(turn);
+        match past {
+            Some(past) if !keeps && past.reaches(turn) => self.transcript = *past,
+            Some(_) | None if keeps => {}
+            Some(_) | None => return,
+        }
+        self.record(Entry::Rewound { turn }, Sync::Soon, out);
+        if !keeps {
+            self.transcript.forget_past();
+        }
+    }
+
     fn resumed(&mut self, out: &mut Vec<Effect>) {
         if !self.is_idle() {
             return;
@@ -355,6 +387,7 @@ impl Kernel {
 
     fn end(&mut self, end: TurnEnd, out: &mut Vec<Effect>) {
         self.phase = Phase::Idle;
+        self.compaction = None;
         if let Some(timer) = self.turn.deadline.take() {
             out.push(Effect::CancelTimer { timer });
         }

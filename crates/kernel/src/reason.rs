@@ -133,6 +133,8 @@ pub enum Continue {
         /// The other one.
         model: String,
     },
+    /// The conversation is summed up to make room: this call is for the summary.
+    Compact,
     /// The provider paused a long reply.
     PauseTurn,
     /// The answer did not have the form that it was to have: it is told what is wrong.
@@ -156,6 +158,7 @@ impl Continue {
             Self::Steered => "steered",
             Self::FollowUp => "follow_up",
             Self::FallbackModel { .. } => "fallback_model",
+            Self::Compact => "compact",
             Self::PauseTurn => "pause_turn",
             Self::SchemaRetry => "schema_retry",
             Self::StopHookBlocked => "stop_hook_blocked",

@@ -24,6 +24,10 @@ pub struct Settings {
     pub max_turns: Option<u32>,
     /// What else may be used up.
     pub limits: Limits,
+    /// The model's window; `None` if that is not known.
+    pub window: Option<u64>,
+    /// Whether the conversation is summed up by itself when it fills the window.
+    pub compaction: bool,
     /// What the model's tokens cost; `None` if that is not known.
     pub price: Option<Price>,
     /// Who is asked in its place for the rest of a turn in which it is overloaded again and again.
@@ -72,6 +76,8 @@ pub struct Fallback {
     pub max_output_tokens: Option<u64>,
     /// The larger one.
     pub escalated_output_tokens: Option<u64>,
+    /// Its window in tokens.
+    pub window: Option<u64>,
     /// What its tokens cost.
     pub price: Option<Price>,
 }
@@ -115,6 +121,8 @@ impl Default for Settings {
             escalated_output_tokens: None,
             max_turns: None,
             limits: Limits::default(),
+            window: None,
+            compaction: true,
             price: None,
             fallback: None,
             output: None,

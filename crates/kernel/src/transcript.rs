@@ -1,10 +1,14 @@
 //! The fold over entries.
 
+mod room;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tooloop_model::{Content, HistoryMessage, Message, Money, ToolResult, ToolUseId, Usage};
 
+use self::room::Past;
+use crate::count::{Calibration, Count};
 use crate::{Entry, TurnEnd};
 
 /// What the entries of a session come to: the conversation as a model may be sent it, the calls
@@ -22,11 +26,19 @@ pub struct Transcript {
     newest_usage: Usage,
     spent: Money,
     spent_tokens: u64,
-    /// The tokens that the newest reply and all before it come to, and how many messages those are.
-    counted: Option<(u64, usize)>,
+    /// What the newest reply and all before it come to.
+    count: Option<Count>,
+    calibration: Calibration,
     newest_end: Option<TurnEnd>,
-    /// How many messages there were before each turn.
+    /// How many messages there are before each turn.
     turns: Vec<usize>,
+    /// How many of the first turns have begun in what was summed up.
+    summed_up: usize,
+    /// How often the conversation was summed up.
+    compactions: u32,
+    /// What the user wants now: what began the turn, and what was said to it since.
+    request: Vec<Arc<HistoryMessage>>,
+    past: Past,
 }
 
 /// A call of the newest message that has no place in the history yet.
@@ -59,11 +71,17 @@ impl Transcript {
                 self.spent = self.spent.saturating_add(cost.unwrap_or_default());
             }
             Entry::Rewound { turn } => self.rewind(*turn),
+            Entry::Shortened { results, .. } => self.shorten(results),
+            Entry::Compacted {
+                cut,
+                summary,
+                request,
+                carried,
+                ..
+            } => self.compact(*cut, summary, request, carried),
+            Entry::Continue(reason) => self.goes_on(reason),
             // What the model wrote is what it sees again.
-            Entry::CallRewritten { .. }
-            | Entry::Permission { .. }
-            | Entry::Retry { .. }
-            | Entry::Continue(_) => {}
+            Entry::CallRewritten { .. } | Entry::Permission { .. } | Entry::Retry { .. } => {}
         }
     }
 
@@ -91,8 +109,9 @@ impl Transcript {
         self.ids.len()
     }
 
-    /// For each turn of the conversation, how many messages there were before it: the first message
-    /// of turn number `n`, counted from 1, is `messages()[turns()[n - 1]]`.
+    /// For each turn of the conversation, how many messages there are before it: the first message
+    /// of turn number `n`, counted from 1, is `messages()[turns()[n - 1]]`, unless it is one of the
+    /// first [`Transcript::summed_up`] turns.
     #[must_use]
     pub fn turns(&self) -> &[usize] {
         &self.turns
@@ -121,11 +140,8 @@ impl Transcript {
         self.spent_tokens.max(counted)
     }
 
-    /// How many tokens a provider has counted in the conversation, and for how many of its messages;
-    /// `None` if none has, or what it counted is no part of it any more.
-    #[must_use]
-    pub const fn counted(&self) -> Option<(u64, usize)> {
-        self.counted
+    pub(crate) const fn count(&self) -> Option<Count> {
+        self.count
     }
 
     /// What the newest reply used: its input is what the conversation comes to.
@@ -151,6 +167,7 @@ impl Transcript {
                 }
                 if self.newest_end.take().is_some() || self.turns.is_empty() {
                     self.turns.push(self.messages.len());
+                    self.request = vec![Arc::clone(message)];
                 }
             }
             Message::Assistant(reply) => {
@@ -198,12 +215,13 @@ impl Transcript {
         {
             let usage = reply.usage;
             let messages = self.messages.len();
+            self.learn(usage.input_tokens, messages.saturating_sub(1));
             // What is told of a reply that was broken off need not be all that is kept of it.
-            self.counted = Some(if reply.stop_reason.is_some() && usage.output_tokens > 0 {
+            self.count = Some(if reply.stop_reason.is_some() && usage.output_tokens > 0 {
                 let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
-                (tokens, messages)
+                Count::new(tokens, messages)
             } else {
-                (usage.input_tokens, messages.saturating_sub(1))
+                Count::new(usage.input_tokens, messages.saturating_sub(1))
             });
         }
     }
@@ -222,13 +240,16 @@ impl Transcript {
 
     fn rewind(&mut self, turn: usize) {
         let before = turn.checked_sub(1);
+        if before.is_some_and(|at| at < self.summed_up) && !self.restore(turn) {
+            return;
+        }
         let Some(messages) = before.and_then(|at| self.turns.get(at).copied()) else {
             return;
         };
         self.open.clear();
         self.messages.truncate(messages);
         self.turns.truncate(turn.saturating_sub(1));
-        self.counted = self.counted.filter(|(_, counted)| *counted <= messages);
+        self.count = self.count.filter(|count| count.messages <= messages);
         // What the next message begins is a turn.
         self.newest_end = self.newest_end.take().or(Some(TurnEnd::Completed));
     }

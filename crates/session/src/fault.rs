@@ -114,6 +114,13 @@ pub enum FaultKind {
         /// How many there are.
         turns: usize,
     },
+    /// A summary stands for so many messages, and they cannot be parted from the rest.
+    NoSuchCut {
+        /// The messages.
+        cut: usize,
+        /// How many there are.
+        messages: usize,
+    },
     /// Results stand as a message.
     ResultsAsMessage,
 }
@@ -154,6 +161,7 @@ impl FaultKind {
             | Self::ReplyToNothing
             | Self::OutsideOfTurn
             | Self::NoSuchTurn { .. }
+            | Self::NoSuchCut { .. }
             | Self::ResultsAsMessage => Weight::Disorder,
         }
     }
@@ -184,6 +192,7 @@ impl FaultKind {
             Self::ReplyToNothing => "reply_to_nothing",
             Self::OutsideOfTurn => "outside_of_turn",
             Self::NoSuchTurn { .. } => "no_such_turn",
+            Self::NoSuchCut { .. } => "no_such_cut",
             Self::ResultsAsMessage => "results_as_message",
         }
     }
@@ -211,6 +220,7 @@ impl FaultKind {
             | Self::AnsweredBefore { .. }
             | Self::StartedTwice { .. }
             | Self::NoSuchTurn { .. }
+            | Self::NoSuchCut { .. }
             | Self::OutsideOfTurn => "it changes nothing and is left out",
             Self::Unanswered { .. } => "they are answered: the outcome is unknown",
             Self::ReplyToNothing => "a word that a part is missing is put before it",
@@ -278,6 +288,10 @@ impl fmt::Display for FaultKind {
             Self::NoSuchTurn { turn, turns } => write!(
                 out,
                 "the conversation is taken back to turn {turn}, and has {turns}"
+            ),
+            Self::NoSuchCut { cut, messages } => write!(
+                out,
+                "a summary stands for {cut} of {messages} messages, which cannot be parted there"
             ),
             Self::ResultsAsMessage => out.write_str("results that stand as a message"),
         }

@@ -97,7 +97,16 @@ pub(crate) fn fit(transcript: &Transcript, entry: &Entry) -> Fitted {
                 return fitted.without(FaultKind::NoSuchTurn { turn: *turn, turns });
             }
         }
-        Entry::Discarded { .. } | Entry::Spent { .. } => {}
+        Entry::Compacted { cut, .. } => {
+            let messages = transcript.messages().len();
+            if !transcript.may_be_cut(*cut) {
+                return fitted.without(FaultKind::NoSuchCut {
+                    cut: *cut,
+                    messages,
+                });
+            }
+        }
+        Entry::Discarded { .. } | Entry::Spent { .. } | Entry::Shortened { .. } => {}
     }
     fitted
 }

@@ -35,7 +35,7 @@ pub use error::StoreError;
 pub use fault::{Fault, FaultKind};
 pub use jsonl::{JsonlStore, Opened};
 pub use lines::MAX_LINE;
-pub use read::{Read, Verified, holder, read_lines, read_past, read_records, verify};
+pub use read::{Read, Verified, holder, read_lines, read_past, read_records, read_whole, verify};
 pub use record::{FORMAT_VERSION, ForkedFrom, Header, Line, Record, SessionId, UnknownRecord};
 pub use removal::{Removed, belongings, forks_of, remove};
 pub use repair::{Repaired, repair};

@@ -66,6 +66,21 @@ pub fn read_past(path: &Path, mut take: impl FnMut(Line)) -> Result<Read, StoreE
     })
 }
 
+/// What the entries of a journal come to, with what was summed up kept, so that the conversation can
+/// be taken back to before it.
+///
+/// # Errors
+/// If the file cannot be read or is no journal of this version.
+pub fn read_whole(path: &Path) -> Result<Transcript, StoreError> {
+    let file = File::open(path).map_err(StoreError::io("open", path))?;
+    let reading = Reading {
+        keeps_past: true,
+        ..Reading::of(path)
+    };
+    let ending = reading.run(BufReader::new(file), &mut |_| Ok(()), &mut |_| {})?;
+    Ok(ending.transcript)
+}
+
 fn read(path: &Path, mut take: impl FnMut(Kept)) -> Result<Read, StoreError> {
     let mut warnings = Warnings::of(path);
     let file = File::open(path).map_err(StoreError::io("open", path))?;

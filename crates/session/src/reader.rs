@@ -4,7 +4,8 @@
 //! resuming would have made of the file. Memory is bounded by the longest line and by the live
 //! conversation.
 
-use std::io::BufRead;
+use std::fs::File;
+use std::io::{BufRead, Read as _};
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -42,6 +43,8 @@ pub(crate) struct Reading<'a> {
     pub(crate) takes_nothing: bool,
     pub(crate) steps: &'static [Step],
     pub(crate) longest: usize,
+    /// Whether what was summed up is kept in the transcript.
+    pub(crate) keeps_past: bool,
 }
 
 /// What reading through comes to.
@@ -77,6 +80,7 @@ impl<'a> Reading<'a> {
             takes_nothing: false,
             steps: STEPS,
             longest: MAX_LINE,
+            keeps_past: false,
         }
     }
 
@@ -102,7 +106,7 @@ impl<'a> Reading<'a> {
             broken: "there is nothing in it".into(),
             migration: Migration::NONE,
             order: Order::default(),
-            transcript: Transcript::default(),
+            transcript: self.transcript(),
             records: 0,
             first_time: None,
             is_unsure: false,
@@ -121,6 +125,43 @@ impl<'a> Reading<'a> {
         }
         state.finish()
     }
+
+    /// An empty transcript. What is summed up is kept in it if that may be needed, which takes
+    /// memory: only if the conversation was both summed up and taken back.
+    fn transcript(self) -> Transcript {
+        let mut transcript = Transcript::default();
+        // A file that cannot be looked at is not read either.
+        if self.keeps_past || File::open(self.path).is_ok_and(takes_back) {
+            transcript.keep_past();
+        }
+        transcript
+    }
+}
+
+/// Whether a journal may hold both a summary and a way back.
+fn takes_back(mut file: File) -> bool {
+    const MARKS: [&[u8]; 2] = [b"\"compacted\"", b"\"rewound\""];
+    let mut seen = [false; MARKS.len()];
+    let longest = MARKS.map(<[u8]>::len).into_iter().max().unwrap_or(0);
+    let mut buffer = vec![0; 1 << 16];
+    let mut kept = 0;
+    while let Some(free) = buffer.get_mut(kept..)
+        && let Ok(read @ 1..) = file.read(free)
+    {
+        let end = kept.saturating_add(read);
+        let text = buffer.get(..end).unwrap_or_default();
+        for (mark, seen) in MARKS.iter().zip(&mut seen) {
+            *seen = *seen || memchr::memmem::find(text, mark).is_some();
+        }
+        if seen.iter().all(|seen| *seen) {
+            return true;
+        }
+        // A mark may lie across two reads.
+        let from = end.saturating_sub(longest);
+        buffer.copy_within(from..end, 0);
+        kept = end.saturating_sub(from);
+    }
+    false
 }
 
 struct State<'a> {
@@ -388,6 +429,9 @@ impl State<'_> {
                 needs_end: self.kept_end > self.line_begins,
             }
         };
+        if !self.reading.keeps_past {
+            self.transcript.forget_past();
+        }
         Ok(Ending {
             header,
             transcript: self.transcript,

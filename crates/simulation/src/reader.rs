@@ -65,6 +65,7 @@ impl World {
             }
             Event::Hook(_)
             | Event::ToolStarted { .. }
+            | Event::Compaction { .. }
             | Event::ToolProgress { .. }
             | Event::ToolEnded { .. }
             | Event::Asked(_)

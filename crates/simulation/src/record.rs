@@ -137,6 +137,8 @@ impl Record {
             Entry::Retry { .. }
             | Entry::Discarded { .. }
             | Entry::Spent { .. }
+            | Entry::Shortened { .. }
+            | Entry::Compacted { .. }
             | Entry::Continue(_) => {}
         }
     }
@@ -209,6 +211,10 @@ impl World {
                 });
                 let known = kept.is_some();
                 self.require(Law::Truth, known, || format!("there is no turn {turn}"));
+            }
+            // The window is larger than any conversation here.
+            Entry::Shortened { .. } | Entry::Compacted { .. } => {
+                self.break_law(Law::Truth, "room is made where there is enough");
             }
             Entry::Continue(reason) => self.continues(reason),
             Entry::TurnEnd(why) => self.ends(why),

@@ -237,6 +237,8 @@ pub(crate) fn entry(entry: &Entry) -> String {
                 contents(&result.content)
             )
         }
+        Entry::Shortened { results, .. } => format!("{} results are cut short", results.len()),
+        Entry::Compacted { cut, .. } => format!("{cut} messages are summed up"),
         Entry::Permission {
             tool_use_id,
             permission,

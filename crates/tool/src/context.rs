@@ -30,6 +30,9 @@ pub struct ToolContext {
     /// What the call was given beyond the sandbox, asked for by itself or foreseen. It was allowed
     /// with that.
     pub grants: Vec<Grant>,
+    /// Nothing is to be written outside of the folder for what does not last: the call was let in
+    /// since it changes nothing.
+    pub is_read_only: bool,
 }
 
 impl ToolContext {
@@ -44,6 +47,7 @@ impl ToolContext {
             background: Background::default(),
             withheld: Withheld::nothing(),
             grants: Vec::new(),
+            is_read_only: false,
         }
     }
 }

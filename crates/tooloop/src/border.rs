@@ -115,14 +115,75 @@ fn is_named_by_rules(tool: &str, access: &Access, policy: &Policy) -> bool {
     strict.decide(tool, access).is_allow()
 }
 
-/// Rules that refuse what a call asked for beyond the sandbox, so that it is asked about once.
-pub(crate) fn refusing(access: &Access) -> Vec<Rule> {
-    let grants = access.touches.iter().filter_map(|touch| match touch {
-        Touch::Grant(grant) => Some(grant.clone()),
-        Touch::Command(_) | Touch::Read(_) | Touch::Write(_) | Touch::Input(_) | Touch::Host(_) => {
-            None
+impl Border {
+    /// What the lines of a call are seen to need beyond the sandbox, beside what the call names.
+    fn foreseen(&self, access: &Access, workspace: &Path, policy: &Policy) -> Vec<Grant> {
+        let directory = access.directory.as_deref().unwrap_or(workspace);
+        let lines = access.touches.iter().filter_map(|touch| match touch {
+            Touch::Command(line) => Some(line),
+            Touch::Read(_)
+            | Touch::Write(_)
+            | Touch::Input(_)
+            | Touch::Host(_)
+            | Touch::Grant(_) => None,
+        });
+        let home = policy.home.as_deref();
+        let needs = lines.flat_map(|line| beyond(line, directory, home, &self.confinement));
+        needs
+            .filter(|need| !access.touches.contains(&Touch::Grant(need.clone())))
+            .collect()
+    }
+
+    /// The rules that give other calls what this one is seen to need, where that is a path or a
+    /// host: what is wider is for the very same call.
+    pub(crate) fn giving(&self, access: &Access, workspace: &Path, policy: &Policy) -> Vec<Rule> {
+        let needs = self.foreseen(access, workspace, policy);
+        if needs.iter().all(is_narrow) {
+            exact(needs)
+        } else {
+            Vec::new()
         }
-    });
+    }
+
+    /// Rules that refuse what a person has refused to a call that is seen to go beyond the sandbox:
+    /// what it needs, if that is one path or one host, or else its lines as they are, since of
+    /// several needs any may be the one that was not wanted.
+    pub(crate) fn refusing(
+        &self,
+        tool: &str,
+        access: &Access,
+        workspace: &Path,
+        policy: &Policy,
+    ) -> Vec<Rule> {
+        let needs = self.foreseen(access, workspace, policy);
+        match needs.as_slice() {
+            [] => Vec::new(),
+            [need] if is_narrow(need) => exact(needs),
+            _ => {
+                let lines = Access {
+                    touches: access.touches.iter().filter(is_line).cloned().collect(),
+                    ..access.clone()
+                };
+                Policy::default().allow_always_rules(tool, &lines)
+            }
+        }
+    }
+}
+
+/// Whether it opens one place and no more.
+const fn is_narrow(grant: &Grant) -> bool {
+    match grant {
+        Grant::Write(_) | Grant::Host(_) => true,
+        Grant::Network | Grant::Unconfined => false,
+    }
+}
+
+fn is_line(touch: &&Touch) -> bool {
+    matches!(touch, Touch::Command(_))
+}
+
+/// The rules that speak of exactly these.
+fn exact(grants: Vec<Grant>) -> Vec<Rule> {
     let exact = |grant: Grant| {
         let only = Access {
             effect: AccessEffect::Session,
@@ -131,7 +192,18 @@ pub(crate) fn refusing(access: &Access) -> Vec<Rule> {
         };
         Policy::default().allow_always_rules("", &only)
     };
-    grants.flat_map(exact).collect()
+    grants.into_iter().flat_map(exact).collect()
+}
+
+/// Rules that refuse what a call asked for beyond the sandbox, so that it is asked about once.
+pub(crate) fn refusing(access: &Access) -> Vec<Rule> {
+    let grants = access.touches.iter().filter_map(|touch| match touch {
+        Touch::Grant(grant) => Some(grant.clone()),
+        Touch::Command(_) | Touch::Read(_) | Touch::Write(_) | Touch::Input(_) | Touch::Host(_) => {
+            None
+        }
+    });
+    exact(grants.collect())
 }
 
 #[cfg(test)]
@@ -242,6 +314,61 @@ mod tests {
         assert_eq!(grants(&write, &ruled), given);
         let inside = Access::command("touch x");
         assert_eq!(grants(&inside, &policy(Mode::Default, &[])), none);
+    }
+
+    #[test]
+    fn a_refusal_of_what_was_foreseen_is_about_that_alone() {
+        let workspace = PathBuf::from("/w");
+        let mut confined = policy(Mode::Default, &[]);
+        confined.confinement = Some(border().confinement);
+        let asks = |policy: &Policy, line: &str| {
+            let decision = policy.decide("bash", &Access::command(line));
+            (decision.is_ask(), decision.is_deny())
+        };
+        let (asked, denied) = ((true, false), (false, true));
+        let table = [
+            // One path: whatever writes there.
+            ("touch /o/x", "cp a /o/x", "touch /o/y"),
+            ("touch a /o/x", "echo > /o/x", "touch /o"),
+            // All of the network: the very same line.
+            ("git push", "true; git push", "git push x"),
+            // Several things: nobody knows which of them was not wanted.
+            ("touch /o/x /o/y", "touch /o/x /o/y", "touch /o/x"),
+        ];
+        for (line, same, other) in table {
+            let access = Access::command(line);
+            assert_eq!(asks(&confined, line), asked, "{line}");
+            let mut after = confined.clone();
+            after.deny = border().refusing("bash", &access, &workspace, &confined);
+            assert_eq!(asks(&after, line), denied, "{line}");
+            assert_eq!(asks(&after, same), denied, "{same}");
+            assert_eq!(asks(&after, other), asked, "{other}");
+        }
+        // What stays within was asked about for another reason.
+        let access = Access::command("touch x");
+        assert_eq!(
+            border().refusing("bash", &access, &workspace, &confined),
+            []
+        );
+    }
+
+    #[test]
+    fn what_was_given_to_a_line_is_given_to_others_if_it_is_narrow() {
+        let workspace = PathBuf::from("/w");
+        let confined = policy(Mode::Default, &[]);
+        let giving = |line: &str| {
+            let rules = border().giving(&Access::command(line), &workspace, &confined);
+            rules.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(giving("touch /o/x"), ["Sandbox(write:/o/x)"]);
+        assert_eq!(
+            giving("curl https://a.example/ > /o/x"),
+            ["Sandbox(host:a.example)", "Sandbox(write:/o/x)"]
+        );
+        let none: [&str; 0] = [];
+        for line in ["git push", "touch /o/x; git push", "sudo ls", "touch x"] {
+            assert_eq!(giving(line), none, "{line}");
+        }
     }
 
     #[test]

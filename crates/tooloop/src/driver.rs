@@ -5,6 +5,7 @@
 
 mod asking;
 mod commands;
+mod compacting;
 mod files;
 mod hooking;
 mod model;
@@ -16,7 +17,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -27,7 +28,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
-use tooloop_kernel::{Delivery, Effect, Entry, Input, Kernel, StopJudgement, Sync, TurnEnd};
+use tooloop_kernel::{
+    Delivery, Effect, Entry, Input, Kernel, Prepared, StopJudgement, Sync, TurnEnd,
+};
 use tooloop_model::{Content, ModelError, StreamEvent, ToolUse, ToolUseId};
 use tooloop_provider::{Provider, Redactor};
 use tooloop_session::StoreError;
@@ -35,7 +38,8 @@ use tooloop_tool::{Background, Registry};
 
 pub(crate) use self::parts::{Keep, Parts, start};
 
-use self::hooking::{Heard, Hooking};
+use self::compacting::Compacting;
+use self::hooking::{Answered, Heard, Hooking};
 use self::nested::Nested;
 use self::tools::{Ran, Run};
 use crate::checkpoints::Checkpoints;
@@ -46,10 +50,10 @@ use crate::keeping::Journal;
 use crate::model_call::ModelCall;
 use crate::output_schema::OutputSchema;
 use crate::results::Results;
-use crate::session::Command;
+use crate::session::{CloseReason, Command};
 use crate::trace::Trace;
 use crate::turn::TurnUnderWay;
-use crate::{Approval, Event, Reply, SessionError, StopHook};
+use crate::{Approval, Event, SessionError, StopHook};
 
 /// How long closing waits for tools that were told to end. A shell gets two seconds between TERM
 /// and KILL; what is left after this is dropped, which kills it.
@@ -65,6 +69,8 @@ struct Driver {
     nested: Nested,
     /// The model is told the date.
     told_facts: bool,
+    /// Why the session ends, if whoever ends it says so.
+    why: Arc<OnceLock<CloseReason>>,
     gate: Arc<RegistryGate>,
     provider: Arc<dyn Provider>,
     registry: Registry,
@@ -87,7 +93,7 @@ struct Driver {
     told: Vec<(usize, CancellationToken)>,
     /// The newest call that is on record as about to run: one with effects.
     started: Option<ToolUseId>,
-    questions: FuturesUnordered<BoxFuture<'static, (u64, Reply)>>,
+    questions: FuturesUnordered<BoxFuture<'static, (u64, Answered)>>,
     /// The questions that still want an answer.
     asked: HashMap<u64, ToolUse>,
     /// The calls that run with another input than the model wrote, since whoever was asked wants it
@@ -98,6 +104,9 @@ struct Driver {
     stop_hook: Option<Arc<dyn StopHook>>,
     /// Somebody judges whether the model is done.
     judging: Option<(u64, BoxFuture<'static, Option<StopJudgement>>)>,
+    compacting: Compacting,
+    /// The journal that the store writes, if it is one.
+    recorded_in: Option<PathBuf>,
     turn: Option<TurnUnderWay>,
     trace: Trace,
     /// Who waits until the conversation is taken back.
@@ -118,9 +127,11 @@ enum Came {
     Command(Option<Command>),
     Model(Result<StreamEvent, ModelError>),
     Tool(Result<(tokio::task::Id, Ran), JoinError>),
-    Reply(u64, Reply),
+    Reply(u64, Answered),
     Heard(Heard),
     Timer(u64),
+    /// What a summary needs.
+    Prepared(u64, Prepared),
     /// Whether the model is done; `None` if nobody said so in time.
     Judged(u64, Option<StopJudgement>),
     Flushed(Result<(), StoreError>),
@@ -189,6 +200,7 @@ impl Driver {
                 None => std::future::pending().await,
             }
         };
+        let prepared = self.compacting.prepared();
         let flush = async {
             match &mut self.journal.flushing {
                 Some(flushing) => flushing.await,
@@ -219,6 +231,7 @@ impl Driver {
             Some(ran) = self.tools.join_next_with_id(), if !self.tools.is_empty() => Came::Tool(ran),
             event = model => Came::Model(event),
             timer = timer => Came::Timer(timer),
+            (compaction, prepared) = prepared => Came::Prepared(compaction, prepared),
             (stop, judgement) = judged => Came::Judged(stop, judgement),
             result = flush => Came::Flushed(result),
         }
@@ -226,6 +239,12 @@ impl Driver {
 
     async fn take(&mut self, came: Came) -> Result<(), StoreError> {
         let input = match came {
+            Came::Command(Some(Command::Rewind { turn, reply })) => {
+                match self.rewind(turn, reply).await {
+                    Some(input) => input,
+                    None => return Ok(()),
+                }
+            }
             Came::Command(Some(Command::RewindFiles { back, how, reply })) => {
                 let rewound = self.rewind_files(back, how).await;
                 drop(reply.send(rewound));
@@ -264,6 +283,10 @@ impl Driver {
                 self.timers.retain(|(other, _)| *other != timer);
                 Input::TimerFired { timer }
             }
+            Came::Prepared(compaction, prepared) => Input::CompactionPrepared {
+                compaction,
+                prepared,
+            },
             Came::Judged(stop, judgement) => {
                 self.judging = None;
                 let judgement = judgement.unwrap_or_else(|| {
@@ -357,8 +380,12 @@ impl Driver {
             if let Some(turn) = &mut self.turn {
                 turn.note(&entry);
             }
-            if let Entry::Rewound { turn } = &entry {
-                self.taken_back(*turn);
+            match &entry {
+                Entry::Rewound { turn } => self.taken_back(*turn),
+                Entry::Compacted { before, after, .. } => {
+                    self.compacting.done(*before, *after);
+                }
+                _ => {}
             }
             if let Entry::CallStarted { tool_use_id } = &entry {
                 self.started = Some(tool_use_id.clone());
@@ -407,6 +434,15 @@ impl Driver {
                     .push((timer, Box::pin(tokio::time::sleep(after))));
             }
             Effect::CancelTimer { timer } => self.timers.retain(|(other, _)| *other != timer),
+            Effect::PrepareCompaction {
+                compaction,
+                trigger,
+                room,
+            } => self.prepare_compaction(compaction, trigger, room),
+            Effect::CancelCompaction { .. } => self.compacting.cancel(),
+            Effect::CompactionEnded {
+                trigger, failure, ..
+            } => self.compaction_ended(trigger, failure),
             Effect::AskStop { stop, active } => self.ask_stop(stop, active),
             Effect::CancelStop { .. } => self.judging = None,
             Effect::EndTurn { end, unsent } => self.end_turn(end, unsent),
@@ -445,6 +481,7 @@ impl Driver {
         self.questions.clear();
         self.hooking.under_way.clear();
         self.judging = None;
+        self.compacting.cancel();
         self.timers.clear();
         for run in std::mem::take(&mut self.runs).into_values() {
             run.cancellation.cancel();

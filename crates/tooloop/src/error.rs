@@ -48,6 +48,9 @@ pub enum SessionError {
         /// How many there are.
         turns: usize,
     },
+    /// The conversation was not summed up; it is as it was.
+    #[error("the conversation was not summed up: {0}")]
+    NotCompacted(String),
     /// The old contents of files are not kept in this session.
     #[error(
         "the old contents of files are not kept in this session: that takes a journal and the \

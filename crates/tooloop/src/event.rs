@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tooloop_kernel::Entry;
+use tooloop_kernel::{CompactionTrigger, Entry};
 use tooloop_model::{StreamEvent, ToolUse, ToolUseId};
 use tooloop_tool::SandboxRefusal;
 
@@ -53,6 +53,13 @@ pub enum Event {
         /// What the sandbox refused it on the way.
         refusals: Vec<SandboxRefusal>,
     },
+    /// The conversation is summed up, or that has ended. What stands in its place is recorded.
+    Compaction {
+        /// Why.
+        trigger: CompactionTrigger,
+        /// How far it is.
+        state: CompactionState,
+    },
     /// Somebody is asked about a call.
     Asked(Question),
     /// A hook begins, or has ended. What is wrong with one is an [`Event::Warning`] as well.
@@ -69,6 +76,17 @@ pub enum Event {
         /// How many.
         missed: u64,
     },
+}
+
+/// How far summing up is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CompactionState {
+    /// It has begun.
+    Begun,
+    /// It is done.
+    Done,
+    /// It was not done, and why.
+    Failed(String),
 }
 
 /// The most events that wait for one reader. Recorded entries are shared, so that a full queue

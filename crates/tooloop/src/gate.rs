@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tooloop_kernel::{Gate, Judgement, Verdict};
 use tooloop_model::{JsonObject, ToolInput, ToolUse};
-use tooloop_policy::{Access, AccessEffect, AskCause, Decision, Grant, Policy, Rule, Touch};
+use tooloop_policy::{Access, AccessEffect, AskCause, Decision, Grant, Mode, Policy, Rule, Touch};
 use tooloop_tool::{Registry, Withheld};
 
 use crate::{Border, border, paths};
@@ -84,14 +84,38 @@ impl RegistryGate {
         })
     }
 
-    /// Takes note that somebody said no: what the call asked for is not asked about again.
-    pub(crate) fn refused(&self, tool_use: &ToolUse) {
+    /// Whether the mode is one in which nothing is changed.
+    pub(crate) fn is_read_only(&self) -> bool {
+        read(&self.policy, |policy| policy.mode == Mode::Plan)
+    }
+
+    /// Takes note that somebody said no: what the call asked for is not asked about again, nor, if
+    /// a person has refused it, what it was seen to need.
+    pub(crate) fn refused(&self, tool_use: &ToolUse, by_a_person: bool) {
         let Ok(access) = self.access(tool_use) else {
             return;
         };
-        let rules = border::refusing(&access);
+        let mut rules = border::refusing(&access);
+        let is_beyond = || self.cause(tool_use) == Some(AskCause::Beyond);
+        if let Some(border) = &self.border
+            && rules.is_empty()
+            && by_a_person
+            && is_beyond()
+        {
+            rules = read(&self.policy, |policy| {
+                border.refusing(&tool_use.name, &access, &self.workspace, policy)
+            });
+        }
         if !rules.is_empty() {
             change(&self.policy, |policy| policy.deny.extend(rules));
+        }
+    }
+
+    /// Whether the policy refuses a call by itself, or there is nothing that could be run.
+    pub(crate) fn denies(&self, tool_use: &ToolUse) -> bool {
+        match self.judge(tool_use).verdict {
+            Verdict::Deny { .. } | Verdict::Invalid { .. } => true,
+            Verdict::Allow | Verdict::Ask { .. } => false,
         }
     }
 
@@ -135,13 +159,20 @@ impl RegistryGate {
         })
     }
 
-    /// The exact rules that "always" would add for this call; empty if none would cover just it.
+    /// The exact rules that "always" would add for this call; empty if none would cover just it. What
+    /// a line is seen to need beyond the sandbox is among them, so that it is asked about once.
     pub(crate) fn rules(&self, tool_use: &ToolUse) -> Vec<Rule> {
         let Ok(access) = self.access(tool_use) else {
             return Vec::new();
         };
         read(&self.policy, |policy| {
-            policy.allow_always_rules(&tool_use.name, &access)
+            let mut rules = policy.allow_always_rules(&tool_use.name, &access);
+            let border = self.border.as_ref().filter(|_| !rules.is_empty());
+            if let Some(border) = border.filter(|_| policy.confinement.is_some()) {
+                let given = border.giving(&access, &self.workspace, policy);
+                rules.extend(given);
+            }
+            rules
         })
     }
 

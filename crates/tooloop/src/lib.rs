@@ -74,14 +74,14 @@ pub use approval::{
 pub use border::Border;
 pub use checkpoints::FilesRewound;
 pub use error::{BuildError, SessionError};
-pub use event::{Event, Events};
+pub use event::{CompactionState, Event, Events};
 pub use instructions::{InstructionFile, InstructionSources, Instructions, MOST_INSTRUCTION_BYTES};
 pub use output_schema::{OutputSchema, SchemaError};
 pub use prompt::{PromptProfile, PromptSection, PromptState, Repository, SystemPrompt};
 pub use report::{Denial, DeniedBy, TurnReport};
 pub use results::ResultBudget;
 pub use rewind::{PastTurn, Rewind, Rewound, What, fork_journal, past_turns};
-pub use session::Session;
+pub use session::{CloseReason, Compacted, Session};
 pub use stop_hook::{StopHook, Stopping};
 /// Child processes.
 pub use tooloop_exec as exec;

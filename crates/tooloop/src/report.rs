@@ -71,4 +71,6 @@ pub enum DeniedBy {
     Answer,
     /// There was nobody to ask.
     Nobody,
+    /// A hook, before the call was judged or in the place of whoever was asked.
+    Hook,
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tokio::sync::oneshot;
-use tooloop_kernel::Transcript;
+use tooloop_kernel::{Entry, Transcript};
 use tooloop_model::{Content, Message};
 use tooloop_session::{ForkedFrom, Header, JsonlStore, Line, SessionId, files_beside, read_past};
 
@@ -88,7 +88,11 @@ impl Session {
             rewound.files = self.rewind_files(Back::Turn(turn), how).await?;
         }
         if rewind.what.conversation() {
-            rewound.prompt = prompt_of(&transcript, turn);
+            rewound.prompt = if turn > transcript.summed_up() {
+                prompt_of(&transcript, turn)
+            } else {
+                self.past_prompt(turn).await
+            };
             if !rewind.dry_run {
                 self.rewind(turn).await?;
             }
@@ -111,6 +115,17 @@ impl Session {
             background: self.background(),
             ..Rewound::default()
         })
+    }
+
+    /// What a turn began with that was summed up, if it is recorded.
+    async fn past_prompt(&self, turn: usize) -> Vec<Content> {
+        let Some(journal) = self.journal.clone() else {
+            return Vec::new();
+        };
+        let turns = tokio::task::spawn_blocking(move || past_turns(&journal));
+        let turns = turns.await.ok().and_then(Result::ok).unwrap_or_default();
+        let turn = turns.into_iter().find(|past| past.number == turn);
+        turn.map_or_else(Vec::new, |past| past.prompt)
     }
 
     async fn rewind_files(&self, back: Back, how: How) -> Result<FilesRewound, SessionError> {
@@ -151,11 +166,29 @@ pub struct PastTurn {
 }
 
 /// A conversation that is read back, with the line at which each of its turns begins.
-#[derive(Default)]
 struct Past {
     transcript: Transcript,
-    starts: Vec<(usize, jiff::Timestamp)>,
+    starts: Vec<Start>,
     lines: usize,
+}
+
+/// Where a turn begins.
+struct Start {
+    line: usize,
+    time: jiff::Timestamp,
+    prompt: Vec<Content>,
+}
+
+impl Default for Past {
+    fn default() -> Self {
+        let mut transcript = Transcript::default();
+        transcript.keep_past();
+        Self {
+            transcript,
+            starts: Vec::new(),
+            lines: 0,
+        }
+    }
 }
 
 impl Past {
@@ -165,7 +198,16 @@ impl Past {
             let turns = self.transcript.turns().len();
             self.starts.truncate(turns);
             if self.starts.len() < turns {
-                self.starts.push((self.lines, record.time));
+                self.starts.push(Start {
+                    line: self.lines,
+                    time: record.time,
+                    prompt: Vec::new(),
+                });
+            }
+            if let (Entry::Message(_), Some(newest)) = (&record.entry, self.starts.last_mut())
+                && turns > self.transcript.summed_up()
+            {
+                newest.prompt = prompt_of(&self.transcript, turns);
             }
         }
         self.lines = self.lines.saturating_add(1);
@@ -185,10 +227,10 @@ pub fn past_turns(journal: &Path) -> Result<Vec<PastTurn>, SessionError> {
     let files = files.into_iter().chain(std::iter::repeat_with(Vec::new));
     let starts = past.starts.iter().zip(files).enumerate();
     Ok(starts
-        .map(|(place, ((_, begun), files))| PastTurn {
+        .map(|(place, (start, files))| PastTurn {
             number: place.saturating_add(1),
-            begun: *begun,
-            prompt: prompt_of(&past.transcript, place.saturating_add(1)),
+            begun: start.time,
+            prompt: start.prompt.clone(),
             files,
         })
         .collect())
@@ -218,8 +260,8 @@ pub fn fork_journal(
         if !(1..=turns).contains(&turn) {
             return Err(SessionError::NoSuchTurn { turn, turns });
         }
-        if let Some((end, _)) = past.starts.get(turn) {
-            lines.truncate(*end);
+        if let Some(next) = past.starts.get(turn) {
+            lines.truncate(next.line);
         }
     }
     let header = Header {

@@ -1,7 +1,7 @@
 //! A live conversation, as its users hold it.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -26,6 +26,7 @@ use crate::{Events, SessionError, TurnReport};
 pub struct Session {
     pub(crate) id: SessionId,
     pub(crate) workspace: PathBuf,
+    pub(crate) journal: Option<PathBuf>,
     pub(crate) warnings: Vec<String>,
     pub(crate) commands: mpsc::Sender<Command>,
     pub(crate) events: Arc<Broadcast>,
@@ -33,7 +34,45 @@ pub struct Session {
     pub(crate) background: Background,
     pub(crate) noticed: watch::Receiver<bool>,
     pub(crate) end: CancellationToken,
+    /// Why it ends, if somebody has said so.
+    pub(crate) why: Arc<OnceLock<CloseReason>>,
     pub(crate) task: Option<JoinHandle<Result<(), SessionError>>>,
+}
+
+/// What summing up a conversation came to, in tokens of the next request, likely.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compacted {
+    /// Before.
+    pub before: u64,
+    /// After.
+    pub after: u64,
+}
+
+/// Why a session is closed, as its hooks are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CloseReason {
+    /// Another session takes its place.
+    Clear,
+    /// Whoever was logged in to the program has logged out.
+    Logout,
+    /// A person has left where prompts are typed.
+    PromptInputExit,
+    /// Anything else.
+    #[default]
+    Other,
+}
+
+impl CloseReason {
+    /// Its name, as hooks are told it and matchers meet it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Clear => "clear",
+            Self::Logout => "logout",
+            Self::PromptInputExit => "prompt_input_exit",
+            Self::Other => "other",
+        }
+    }
 }
 
 /// What a session is told from outside.
@@ -67,6 +106,10 @@ pub(crate) enum Command {
         back: Back,
         how: How,
         reply: oneshot::Sender<Result<FilesRewound, SessionError>>,
+    },
+    Compact {
+        focus: Option<String>,
+        reply: oneshot::Sender<Result<Compacted, SessionError>>,
     },
     Limits(Limits),
     Inspect(oneshot::Sender<Transcript>),
@@ -232,6 +275,17 @@ impl Session {
         answer.await.map_err(|_| SessionError::Closed)?
     }
 
+    /// Has the model sum up the conversation to make room; `focus` is what the summary is to look at
+    /// most closely. What was said stays in the journal.
+    ///
+    /// # Errors
+    /// If a turn is under way, it could not be done, or the session is closed.
+    pub async fn compact(&self, focus: Option<String>) -> Result<Compacted, SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(Command::Compact { focus, reply }).await?;
+        answer.await.map_err(|_| SessionError::Closed)?
+    }
+
     /// Sets other limits, in force from the next model call on; a time limit, from the next turn on.
     ///
     /// # Errors
@@ -255,7 +309,16 @@ impl Session {
     ///
     /// # Errors
     /// If the journal failed.
-    pub async fn close(mut self) -> Result<(), SessionError> {
+    pub async fn close(self) -> Result<(), SessionError> {
+        self.close_because(CloseReason::Other).await
+    }
+
+    /// Like [`Session::close`], and says why: the hooks of the session's end are told.
+    ///
+    /// # Errors
+    /// As for [`Session::close`].
+    pub async fn close_because(mut self, reason: CloseReason) -> Result<(), SessionError> {
+        self.why.get_or_init(|| reason);
         self.end.cancel();
         match self.task.take() {
             // A task that panicked has told so on its own; there is nothing left to wait for.

@@ -389,6 +389,24 @@ impl Trace {
                 };
                 info!(parent: &self.turn, during, "interrupted");
             }
+            Entry::Shortened {
+                results,
+                before,
+                after,
+            } => {
+                let results = results.len();
+                info!(parent: &self.turn, results, before, after, "results are cut short");
+            }
+            Entry::Compacted {
+                cut,
+                trigger,
+                before,
+                after,
+                ..
+            } => {
+                let trigger = trigger.name();
+                info!(parent: &self.turn, cut, trigger, before, after, "summed up");
+            }
             Entry::TurnEnd(_) | Entry::Spent { .. } | Entry::Rewound { .. } => {}
         }
     }

@@ -33,7 +33,7 @@ pub(crate) struct TurnUnderWay {
     /// The next model call is an earlier one made again.
     again: bool,
     denials: Vec<Denial>,
-    /// The calls that somebody was to be asked about.
+    /// The calls that somebody had a say in, and why they were to be asked.
     asked: HashMap<ToolUseId, (DeniedBy, Option<AskCause>)>,
     /// The names and inputs of calls that have no answer yet.
     calls: HashMap<ToolUseId, (String, String)>,
@@ -66,9 +66,16 @@ impl TurnUnderWay {
         }
     }
 
-    /// Somebody is to be asked about a call; a no is theirs from then on.
+    /// Somebody has a say in a call; a no is theirs from then on.
     pub(crate) fn asked(&mut self, id: ToolUseId, by: DeniedBy, cause: Option<AskCause>) {
         self.asked.insert(id, (by, cause));
+    }
+
+    /// It was a hook that answered.
+    pub(crate) fn answered_by_hook(&mut self, id: &ToolUseId) {
+        if let Some((by, _)) = self.asked.get_mut(id) {
+            *by = DeniedBy::Hook;
+        }
     }
 
     fn used(&mut self, usage: Usage) {
@@ -153,7 +160,10 @@ impl TurnUnderWay {
             Entry::Discarded { usage } => self.used(*usage),
             Entry::Continue(reason) => match reason {
                 Continue::ContinueOutput | Continue::PauseTurn => self.continued = true,
-                Continue::Retry | Continue::EscalateOutput | Continue::FallbackModel { .. } => {
+                Continue::Retry
+                | Continue::EscalateOutput
+                | Continue::FallbackModel { .. }
+                | Continue::Compact => {
                     self.again = true;
                 }
                 Continue::NextStep
@@ -170,6 +180,8 @@ impl TurnUnderWay {
             | Entry::CallStarted { .. }
             | Entry::Retry { .. }
             | Entry::Spent { .. }
+            | Entry::Shortened { .. }
+            | Entry::Compacted { .. }
             | Entry::Rewound { .. }
             | Entry::TurnEnd(_) => {}
         }

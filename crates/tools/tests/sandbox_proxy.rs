@@ -244,6 +244,63 @@ async fn a_tunnel_carries_all_both_ways() {
     }
 }
 
+/// The first bytes of a TLS client that wants to talk to this name.
+fn client_hello(name: &str) -> Vec<u8> {
+    fn block(bytes: usize, content: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(content.len()).unwrap().to_be_bytes();
+        [&length[4 - bytes..], content].concat()
+    }
+    let names = block(2, &[vec![0], block(2, name.as_bytes())].concat());
+    let extensions = [vec![0, 0], block(2, &names)].concat();
+    let body = [
+        vec![3, 3],
+        vec![7; 32],
+        block(1, &[]),
+        block(2, &[0x13, 1]),
+        block(1, &[0]),
+        block(2, &extensions),
+    ];
+    let message = [vec![1], block(3, &body.concat())].concat();
+    [vec![22, 3, 1], block(2, &message)].concat()
+}
+
+#[tokio::test]
+async fn a_tunnel_leads_to_the_host_that_was_asked_for() {
+    let server = Server::new(Manner::Echo).await;
+    let first = proxy(&server);
+    let right = client_hello("A.test");
+    let (start, end) = right.split_at(20);
+    let mut client = tunnel(&first, server.port).await;
+    client.write_all(start).await.unwrap();
+    client.write_all(end).await.unwrap();
+    let mut echo = vec![0; right.len()];
+    client.read_exact(&mut echo).await.unwrap();
+    assert_eq!(echo, right);
+    // What follows is not looked at.
+    let wrong = client_hello("other.test");
+    client.write_all(&wrong).await.unwrap();
+    let mut echo = vec![0; wrong.len()];
+    client.read_exact(&mut echo).await.unwrap();
+    assert_eq!(first.take_denials(), []);
+    drop(client);
+
+    for (first, host, why) in [
+        (wrong, "other.test", DeniedWhy::OtherName),
+        (client_hello("not a name"), "a.test", DeniedWhy::Unreadable),
+        (vec![22, 3, 1, 0, 0], "a.test", DeniedWhy::Unreadable),
+    ] {
+        let proxy = proxy(&server);
+        let mut client = tunnel(&proxy, server.port).await;
+        client.write_all(&first).await.unwrap();
+        assert_eq!(rest(&mut client).await, "");
+        let (host, port) = (host.to_owned(), server.port);
+        assert_eq!(proxy.take_denials(), [Denied { host, port, why }]);
+    }
+    let heard = server.heard().await;
+    // Nothing of the others has arrived.
+    assert!(heard.iter().skip(1).all(String::is_empty), "{heard:?}");
+}
+
 #[tokio::test]
 async fn what_may_not_be_reached_is_refused_and_kept() {
     let server = Server::new(Manner::Hello).await;

@@ -145,6 +145,7 @@ impl Controls {
             Event::Delta { .. }
             | Event::Voided { .. }
             | Event::Hook(_)
+            | Event::Compaction { .. }
             | Event::ToolStarted { .. }
             | Event::ToolProgress { .. }
             | Event::ToolEnded { .. }
@@ -179,6 +180,8 @@ impl Controls {
             | Entry::Discarded { .. }
             | Entry::Continue(_)
             | Entry::Spent { .. }
+            | Entry::Shortened { .. }
+            | Entry::Compacted { .. }
             | Entry::Rewound { .. }
             | Entry::TurnEnd(_) => None,
         }

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 
 use tooloop::exec::Processes;
 use tooloop::provider::Provider;
-use tooloop::{Agent, Approval, Policy, Session};
+use tooloop::{Agent, Approval, CloseReason, Policy, Session};
 
 use self::commands::{COMMANDS, Command, KEYS, Typed};
 use self::editor::{Editor, Line};
@@ -440,7 +440,7 @@ impl Front {
         let mut still_running = Vec::new();
         if let Some(old) = self.session.take() {
             still_running = old.background();
-            old.close().await?;
+            old.close_because(CloseReason::Clear).await?;
         }
         let session = self.agent.session()?;
         self.begun = session.policy();
@@ -477,12 +477,13 @@ impl Front {
         // From now on Ctrl-C is a signal again.
         self.terminal.leave();
         let hint = self.resume_hint();
+        let reason = reason(&left);
         let session = self.session.take();
         let still_running = session.as_ref().map(Session::background);
         let processes = self.processes.clone();
         let close = async {
             let closed = match session {
-                Some(session) => session.close().await,
+                Some(session) => session.close_because(reason).await,
                 None => Ok(()),
             };
             processes.end_all(Duration::from_secs(2)).await;
@@ -503,6 +504,14 @@ impl Front {
         let status = left?;
         closed?;
         Ok(status)
+    }
+}
+
+/// Why the session ends: a person has left, or they had no choice.
+const fn reason(left: &Result<Status, Failure>) -> CloseReason {
+    match left {
+        Ok(Status::Done | Status::Interrupted) => CloseReason::PromptInputExit,
+        Ok(_) | Err(_) => CloseReason::Other,
     }
 }
 

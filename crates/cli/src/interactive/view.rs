@@ -8,7 +8,7 @@ mod reply;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use tooloop::{Event, ToolUseId, Usage};
+use tooloop::{CompactionState, Event, ToolUseId, Usage};
 
 use self::calling::Call;
 use super::calls;
@@ -196,6 +196,11 @@ impl View {
             }
             Event::Asked(question) => self.asked(question, &mut outs),
             Event::Warning(words) => self.note(Style::Notice, words, &mut outs),
+            Event::Compaction { state, .. } => {
+                if *state == CompactionState::Begun {
+                    self.note(Style::Dim, "· the conversation is summed up …", &mut outs);
+                }
+            }
             // What it has to say is a warning.
             Event::Hook(_) => {}
             Event::Noticed(words) => {

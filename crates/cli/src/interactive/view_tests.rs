@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use tooloop::{
-    AssistantMessage, ContentBlock, ModelError, ModelErrorKind, StopReason, ToolInput, TurnEnd,
-    TurnReport,
+    AssistantMessage, BlockStart, ContentBlock, Continue, Entry, Message, ModelError,
+    ModelErrorKind, Permission, Question, StopReason, StreamEvent, ToolInput, ToolResult, ToolUse,
+    TurnEnd, TurnReport,
 };
 
 use super::*;

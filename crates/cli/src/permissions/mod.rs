@@ -95,7 +95,11 @@ impl Bench {
         // What is decided depends on whether there is a wall; whether there must be one does not
         // matter here.
         let tried = Attempt::begin(&loaded.settings).end(&loaded.settings).await;
-        let tried = tried.unwrap_or_else(|failure| Tried::Missing(failure.message));
+        let tried = match tried {
+            Ok(Tried::Works(sandbox)) => Tried::Unused(sandbox),
+            Ok(tried) => tried,
+            Err(failure) => Tried::Missing(failure.message),
+        };
         let Setup {
             agent,
             processes,

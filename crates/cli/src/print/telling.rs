@@ -37,6 +37,7 @@ impl Run<'_> {
             Event::Voided { call } => vec![self.records.voided(call)],
             Event::Warning(words) => vec![self.records.warning(&words)],
             Event::Noticed(words) => vec![self.records.notice(&words)],
+            Event::Compaction { state, .. } => vec![self.records.compaction(&state)],
             Event::Hook(note) if self.hook_events => vec![self.records.hook(&note)],
             Event::Lagged { missed } => {
                 let words = format!("the reader is too slow: {missed} events are left out");

@@ -79,6 +79,18 @@ pub(crate) fn tell(entry: &Entry) -> String {
         Entry::TurnEnd(end) => {
             exit::words(end).map_or_else(String::new, |words| format!("  ({words})\n"))
         }
+        Entry::Shortened { results, .. } => {
+            format!("  ({} old results cut short to make room)\n", results.len())
+        }
+        Entry::Compacted {
+            summary,
+            before,
+            after,
+            ..
+        } => format!(
+            "  (summed up: about {before} tokens, now {after})\n  {}\n",
+            summary.replace('\n', "\n  ")
+        ),
         Entry::Rewound { turn } => format!("  (taken back to before turn {turn})\n"),
         Entry::Permission {
             permission: Permission::Allowed { .. },

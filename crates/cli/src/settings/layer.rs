@@ -3,13 +3,17 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use tooloop::hooks::HookRule;
+use tooloop::provider::compat;
 
 use super::error::{Fault, printable, shortened};
+use super::file::{self, Demand};
 use super::hook;
 use super::key::{self, Folder, Key};
 use super::loader::{Layer, Loader};
+use super::script;
 use super::slot::{Base, Wrong};
-use super::{Place, Settings, Source};
+use super::widening::fingerprint;
+use super::{PROJECT_FOLDER_VARIABLE, Place, Settings, Source};
 
 /// No list of a file holds more: each item is looked up among all others.
 pub(super) const MOST_ITEMS: usize = 2_000;
@@ -182,18 +186,67 @@ impl Loader<'_> {
         }
     }
 
-    /// Keeps a hook, unless it came with a folder and nobody has approved it.
+    /// Keeps a hook, unless it came with a folder and nobody has approved it with the scripts that
+    /// it names.
     pub(super) fn found_hook(&mut self, layer: Layer<'_>, at: usize, rule: HookRule) {
         if !self.runs_hooks(layer.source) {
             return;
         }
-        let shown = hook::shown(&rule);
-        let identity = hook::identity(&rule);
-        if !layer.source.is_folder() || self.widens(layer, at, key::HOOKS, &identity, &shown) {
+        if !layer.source.is_folder() {
             return self.hook(layer.source, rule);
         }
+        let shown = hook::shown(&rule);
+        let scripts = self.scripts(&rule.command);
+        let why = scripts.as_ref().err().cloned();
+        let identity = hook::identity(&rule);
+        let identity = scripts.map(|scripts| fingerprint(key::HOOKS, &(identity + &scripts)));
+        if self.widens_as(layer, at, key::HOOKS, identity, &shown) {
+            return self.hook(layer.source, rule);
+        }
+        let place = layer.place(at);
         let which = shortened(&shown);
-        self.left_out(&layer.place(at), key::HOOKS, Some(&which));
+        match why {
+            None => self.left_out(&place, key::HOOKS, Some(&which)),
+            Some(why) => self.warnings.push(printable(&format!(
+                "{place}: `hooks` ({which}) is not applied, and cannot be trusted: {why}"
+            ))),
+        }
+    }
+
+    /// What tells the files of the folder that a command names from any others; empty if it names
+    /// none.
+    ///
+    /// # Errors
+    /// In words, if one of them cannot be looked at.
+    fn scripts(&self, command: &str) -> Result<String, String> {
+        let Some(folder) = &self.sources.project else {
+            return Ok(String::new());
+        };
+        let home = self.home();
+        let mut variables = vec![
+            (PROJECT_FOLDER_VARIABLE, &**folder),
+            (compat::PROJECT_FOLDER_VARIABLE, folder),
+            ("PWD", folder),
+        ];
+        variables.extend(home.as_deref().map(|home| ("HOME", home)));
+        let paths = script::named(command, folder, &variables)
+            .ok_or("it names more files than can be looked at")?;
+        let mut found = String::new();
+        for path in paths {
+            match (self.read)(&path, Demand::Digest) {
+                Ok(digest) => {
+                    let digest = blake3::hash(&digest).to_hex();
+                    found.push_str(&format!("\n{digest} {}", path.display()));
+                }
+                // A word that names no file.
+                Err(error) if file::is_no_file(&error) => {}
+                Err(error) => {
+                    let why = file::reason(&error);
+                    return Err(format!("{} cannot be read: {why}", path.display()));
+                }
+            }
+        }
+        Ok(found)
     }
 }
 

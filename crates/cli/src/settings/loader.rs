@@ -26,7 +26,7 @@ pub(super) const TRUST_HINT: &str = "`tooloop trust` shows what this folder's fi
 /// Settings as they grow.
 pub(super) struct Loader<'l> {
     pub(super) sources: &'l Sources,
-    read: Read<'l>,
+    pub(super) read: Read<'l>,
     /// Whether the JSON settings are read too.
     with_json: bool,
     pub(super) settings: Settings,
@@ -334,8 +334,23 @@ impl<'l> Loader<'l> {
         value: &str,
         shown: &str,
     ) -> bool {
-        let fingerprint = fingerprint(key, value);
-        let approved = self.sources.approvals.cover(&fingerprint);
+        self.widens_as(layer, at, key, Ok(fingerprint(key, value)), shown)
+    }
+
+    /// The same, with a fingerprint that is known, or with why there is none.
+    pub(super) fn widens_as(
+        &mut self,
+        layer: Layer<'_>,
+        at: usize,
+        key: &'static str,
+        fingerprint: Result<String, String>,
+        shown: &str,
+    ) -> bool {
+        let approvals = &self.sources.approvals;
+        let approved = match &fingerprint {
+            Ok(fingerprint) => approvals.cover(fingerprint),
+            Err(_) => *approvals == Approvals::Everything,
+        };
         self.widenings.push(Widening {
             source: layer.source,
             place: layer.place(at),

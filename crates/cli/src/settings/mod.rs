@@ -34,6 +34,7 @@ mod names;
 mod number;
 mod rules;
 mod sandbox;
+mod script;
 mod slot;
 #[cfg(test)]
 mod tests;
@@ -218,6 +219,9 @@ impl Sources {
     }
 }
 
+/// The variable by which hooks find the folder that they are run for.
+pub(crate) const PROJECT_FOLDER_VARIABLE: &str = "TOOLOOP_PROJECT_DIR";
+
 /// The file of whoever looks after the machine.
 pub(crate) const MANAGED: &str = "/etc/tooloop/config.toml";
 
@@ -304,14 +308,14 @@ impl Loaded {
 /// Files as they were when they were first read, so that whatever is decided about them is decided
 /// about what is then applied.
 #[derive(Debug, Default)]
-pub(crate) struct Files(RefCell<HashMap<PathBuf, Contents>>);
+pub(crate) struct Files(RefCell<HashMap<(PathBuf, Demand), Contents>>);
 
 type Contents = Result<Vec<u8>, (io::ErrorKind, String)>;
 
 impl Files {
     fn read(&self, path: &Path, demand: Demand, read: file::Read<'_>) -> io::Result<Vec<u8>> {
         let mut files = self.0.borrow_mut();
-        let found = files.entry(path.to_owned()).or_insert_with(|| {
+        let found = files.entry((path.to_owned(), demand)).or_insert_with(|| {
             read(path, demand).map_err(|error| (error.kind(), error.to_string()))
         });
         found

@@ -12,8 +12,8 @@ pub(crate) struct Widening {
     pub(crate) key: &'static str,
     /// What is wanted, for a person.
     pub(crate) shown: String,
-    /// Tells it from any other, and changes with it.
-    pub(crate) fingerprint: String,
+    /// Tells it from any other, and changes with it; an error in words if nobody can vouch for it.
+    pub(crate) fingerprint: Result<String, String>,
     pub(crate) approved: bool,
 }
 

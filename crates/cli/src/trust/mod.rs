@@ -3,8 +3,7 @@
 //! A folder's settings files may narrow what is done there. What they would widen (hooks, rules that
 //! allow, settings such as a server's address) is applied only if a person has seen it and said yes.
 //! That is kept by the folder's real path and by a fingerprint of each thing, so what is new or has
-//! changed since is asked about again. What was approved for the root of a git repository holds,
-//! word for word, in all its folders.
+//! changed since is asked about again. It holds for the folder whose files say it, and no other.
 
 mod question;
 mod store;
@@ -53,23 +52,13 @@ fn look_up(store: &TrustStore, workspace: &Path) -> Known {
             };
         }
     };
-    let mut entry = |path: &Path| path.to_str().and_then(|path| folders.remove(path));
-    let own = entry(workspace);
-    let root = repository(workspace).filter(|root| *root != workspace);
-    let root = root.and_then(&mut entry);
-    let Some(newest) = own.or_else(|| {
-        root.clone().map(|root| Entry {
-            declined: BTreeSet::new(),
-            ..root
-        })
-    }) else {
+    let found = workspace.to_str().and_then(|path| folders.remove(path));
+    let Some(entry) = found else {
         return Known::default();
     };
-    let mut approved = newest.approved;
-    approved.extend(root.into_iter().flat_map(|root| root.approved));
     Known {
-        approvals: these(approved),
-        declined: newest.declined,
+        approvals: these(entry.approved),
+        declined: entry.declined,
         warning: None,
     }
 }
@@ -81,13 +70,6 @@ fn these(approved: BTreeSet<String>) -> Approvals {
     } else {
         Approvals::These(approved)
     }
-}
-
-/// The root of the git repository that a folder lies in.
-fn repository(folder: &Path) -> Option<&Path> {
-    folder
-        .ancestors()
-        .find(|folder| folder.join(".git").symlink_metadata().is_ok())
 }
 
 /// The file is kept beside the sessions.
@@ -110,7 +92,11 @@ pub(crate) fn ask(workspace: &Path, loaded: &Loaded, known: &Known) -> Result<Sa
     let new: Vec<&Widening> = loaded
         .widenings
         .iter()
-        .filter(|widening| !widening.approved && !known.declined.contains(&widening.fingerprint))
+        .filter(|widening| !widening.approved)
+        // What nobody can vouch for is left out, whatever is said.
+        .filter(
+            |widening| matches!(&widening.fingerprint, Ok(one) if !known.declined.contains(one)),
+        )
         .collect();
     if new.is_empty() {
         return Ok(Said::Go(known.approvals.clone()));
@@ -122,12 +108,7 @@ pub(crate) fn ask(workspace: &Path, loaded: &Loaded, known: &Known) -> Result<Sa
             format!("cannot ask about this folder: {error}"),
         )
     })?;
-    let all = || {
-        loaded
-            .widenings
-            .iter()
-            .map(|widening| widening.fingerprint.clone())
-    };
+    let all = || fingerprints(loaded);
     let entry = match answer {
         Answer::Yes => Entry {
             at: Timestamp::now(),
@@ -160,6 +141,12 @@ pub(crate) fn ask(workspace: &Path, loaded: &Loaded, known: &Known) -> Result<Sa
         ));
     }
     Ok(Said::Go(approvals))
+}
+
+/// What tells all that a folder wants, as far as it can be told.
+fn fingerprints(loaded: &Loaded) -> impl Iterator<Item = String> {
+    let all = loaded.widenings.iter();
+    all.filter_map(|widening| widening.fingerprint.clone().ok())
 }
 
 /// `tooloop trust`.
@@ -201,8 +188,14 @@ fn trust(store: &TrustStore, workspace: &Path, yes: bool) -> Result<Status, Fail
     let new: Vec<&Widening> = loaded
         .widenings
         .iter()
-        .filter(|one| !one.approved)
+        .filter(|one| !one.approved && one.fingerprint.is_ok())
         .collect();
+    for one in &loaded.widenings {
+        if let Err(why) = &one.fingerprint {
+            let words = format!("{} cannot be trusted: {why}", one.shown);
+            complain(&reveal(&words));
+        }
+    }
     let shown = reveal(&workspace.display().to_string());
     if new.is_empty() {
         let words = match loaded.widenings.len() {
@@ -232,11 +225,7 @@ fn trust(store: &TrustStore, workspace: &Path, yes: bool) -> Result<Status, Fail
     }
     let entry = Entry {
         at: Timestamp::now(),
-        approved: loaded
-            .widenings
-            .iter()
-            .map(|one| one.fingerprint.clone())
-            .collect(),
+        approved: fingerprints(&loaded).collect(),
         declined: BTreeSet::new(),
     };
     store
@@ -287,57 +276,32 @@ mod tests {
         Approvals::These(words.iter().map(ToString::to_string).collect())
     }
 
-    /// A repository with a folder, another repository in it, and a store.
+    /// A repository with a folder, and a store.
     fn world() -> (tempfile::TempDir, PathBuf, TrustStore) {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap().join("r");
         fs::create_dir_all(root.join(".git")).unwrap();
-        fs::create_dir_all(root.join("sub/deep")).unwrap();
-        fs::create_dir_all(root.join("other/.git")).unwrap();
+        fs::create_dir_all(root.join("sub")).unwrap();
         let store = TrustStore::at(folder.path().join("trusted.json"));
         (folder, root, store)
     }
 
     #[test]
-    fn what_the_root_of_a_repository_was_trusted_with_holds_in_its_folders_alone() {
-        let (folder, root, store) = world();
+    fn what_a_folder_was_trusted_with_holds_there_alone() {
+        let (_folder, root, store) = world();
         store.set(&root, Some(entry(&["a"], &["z"]))).unwrap();
-        store
-            .set(
-                &folder.path().canonicalize().unwrap(),
-                Some(entry(&["outer"], &[])),
-            )
-            .unwrap();
-        for (path, expected) in [
-            (root.clone(), only(&["a"])),
-            (root.join("sub"), only(&["a"])),
-            (root.join("sub/deep"), only(&["a"])),
-            (root.join("other"), Approvals::Nothing),
-        ] {
-            assert_eq!(look_up(&store, &path).approvals, expected, "{path:?}");
-        }
-        // What is declined is declined where it was.
-        assert_eq!(look_up(&store, &root).declined, entry(&[], &["z"]).declined);
-        assert_eq!(look_up(&store, &root.join("sub")).declined, BTreeSet::new());
-        store
-            .set(&root.join("sub"), Some(entry(&["b"], &["y"])))
-            .unwrap();
-        let known = look_up(&store, &root.join("sub"));
-        assert_eq!(known.approvals, only(&["a", "b"]));
-        assert_eq!(known.declined, entry(&[], &["y"]).declined);
-        store
-            .set(&root.join("sub"), Some(entry(&[], &["y"])))
-            .unwrap();
-        store.set(&root, None).unwrap();
+        let known = look_up(&store, &root);
+        assert_eq!(known.approvals, only(&["a"]));
+        assert_eq!(known.declined, entry(&[], &["z"]).declined);
+        // Not even in a folder of the same repository: it may have come from anywhere.
         let known = look_up(&store, &root.join("sub"));
         assert_eq!(known.approvals, Approvals::Nothing);
-        assert_eq!(known.declined, entry(&[], &["y"]).declined);
-        store.set(&root, Some(entry(&["a"], &[]))).unwrap();
-        // A folder between counts for nothing.
-        assert_eq!(
-            look_up(&store, &root.join("sub/deep")).approvals,
-            only(&["a"])
-        );
+        assert_eq!(known.declined, BTreeSet::new());
+        let sub = entry(&[], &["y"]);
+        store.set(&root.join("sub"), Some(sub.clone())).unwrap();
+        let known = look_up(&store, &root.join("sub"));
+        assert_eq!(known.approvals, Approvals::Nothing);
+        assert_eq!(known.declined, sub.declined);
     }
 
     #[test]

@@ -111,7 +111,10 @@ pub(super) fn page(workspace: &Path, wanted: &[&Widening], changed: bool) -> Str
     }
     page.push_str(&format!("\nIn all: {}.", counts.join(", ")));
     if wanted.iter().any(|one| heading(one.key) == HOOKS) {
-        page.push_str(" Scripts that such commands call are not looked at.");
+        page.push_str(
+            "\nA script of this folder that a command names is trusted as it is now; what that calls \
+             is not\nlooked at.",
+        );
     }
     page.push('\n');
     page
@@ -136,7 +139,7 @@ mod tests {
             },
             key,
             shown: shown.to_owned(),
-            fingerprint: String::new(),
+            fingerprint: Ok(String::new()),
             approved: false,
         }
     }
@@ -162,7 +165,7 @@ mod tests {
              Edit  (.tooloop/config.toml:9)\n\n\
              Settings:\n  \
              base_url = \"http://x.invalid\"  (.tooloop/config.toml:1)\n\n\
-             In all: 1 command, 2 rules, 1 setting. Scripts that such commands call are not looked at.\n"
+             In all: 1 command, 2 rules, 1 setting.\nA script of this folder that a command names is trusted as it is now; what that calls is not\nlooked at.\n"
         );
     }
 

@@ -283,6 +283,50 @@ fn commands_are_ours_and_paths_are_not() {
 }
 
 #[test]
+fn hooks_are_told_why_a_session_ends() {
+    let scratch = Scratch::new();
+    let folder = scratch.config().join("tooloop");
+    std::fs::create_dir_all(&folder).unwrap();
+    let hooks = [
+        ("clear", "cleared"),
+        ("prompt_input_exit", "left"),
+        ("other", "else"),
+    ];
+    let hooks = hooks.map(|(reason, name)| {
+        format!(
+            "[[hooks]]\nevent = 'SessionEnd'\nmatcher = '{reason}'\ncommand = 'cat >> {name}'\n"
+        )
+    });
+    std::fs::write(folder.join("config.toml"), hooks.concat()).unwrap();
+    let told = |name: &str| {
+        let text = std::fs::read_to_string(scratch.workspace().join(name)).unwrap_or_default();
+        let records = text.lines().map(|line| {
+            let record: serde_json::Value = serde_json::from_str(line).unwrap();
+            record["reason"].as_str().unwrap().to_owned()
+        });
+        records.collect::<Vec<_>>()
+    };
+
+    let server = ModelServer::start(Vec::<Reply>::new());
+    let mut person = Pty::start(&scratch, &server, &[]);
+    person.shows("> ");
+    person.keys("/clear\r");
+    person.shows("A new session.");
+    person.shows("> ");
+    assert_eq!(told("cleared"), ["clear"]);
+    person.keys(CONTROL_D);
+    assert_eq!(person.ends(), 0);
+    assert_eq!(told("left"), ["prompt_input_exit"]);
+
+    let mut person = Pty::start(&scratch, &server, &[]);
+    person.shows("> ");
+    person.signal(Signal::TERM);
+    assert_eq!(person.ends(), 143);
+    assert_eq!(told("else"), ["other"]);
+    assert_eq!(told("left").len(), 1);
+}
+
+#[test]
 fn a_reply_that_breaks_off_is_told_to_be_void() {
     let server = ModelServer::start([
         Reply::stream(

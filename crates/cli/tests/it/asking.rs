@@ -26,7 +26,7 @@ fn unasked(scratch: &Scratch, server: &ModelServer, api: Api) -> Run {
 }
 
 /// Waits for the n-th question (from 1).
-fn question(running: &Running, count: usize) -> Value {
+pub(crate) fn question(running: &Running, count: usize) -> Value {
     let mut seen = 0;
     let asked = running.wait_for_record(LONG, |record| {
         seen += usize::from(record["request"]["subtype"] == "can_use_tool");
@@ -37,7 +37,7 @@ fn question(running: &Running, count: usize) -> Value {
     record
 }
 
-fn answer(running: &Running, question: &Value, answer: Value) {
+pub(crate) fn answer(running: &Running, question: &Value, answer: Value) {
     respond(
         running,
         &json!({
@@ -62,12 +62,12 @@ fn warning(running: &Running, words: &str) {
     told.unwrap();
 }
 
-fn no(message: &str) -> Value {
+pub(crate) fn no(message: &str) -> Value {
     json!({ "behavior": "deny", "message": message })
 }
 
 /// A yes with the suggestion for this destination.
-fn always(question: &Value, destination: &str) -> Value {
+pub(crate) fn always(question: &Value, destination: &str) -> Value {
     let suggestions = question["request"]["permission_suggestions"]
         .as_array()
         .unwrap();

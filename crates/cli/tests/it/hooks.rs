@@ -62,10 +62,9 @@ fn c16_a_call_that_a_hook_refuses_takes_no_neighbour_down() {
     let refused = ("permission denied, not run: no rm here".to_owned(), true);
     assert_eq!(done.tool_result("b"), refused);
     assert_eq!(first_line(&done, "c"), "c");
-    assert_eq!(
-        done.result()["permission_denials"][0]["reason"],
-        "no rm here"
-    );
+    let denial = &done.result()["permission_denials"][0];
+    assert_eq!(denial["reason"], "no rm here");
+    assert_eq!(denial["decided_by"], "hook");
     assert_eq!(warnings(&done), Vec::<String>::new());
     server.assert_clean();
 }
@@ -108,6 +107,7 @@ fn each_event_is_told_its_facts() {
         assert_eq!(told["permission_mode"], "default");
     }
     assert_eq!(kept(&scratch, "start")["source"], "startup");
+    assert_eq!(kept(&scratch, "end")["reason"], "other");
     assert_eq!(kept(&scratch, "prompt")["prompt"], "go");
     // Of several calls the last is in the file.
     let pre = kept(&scratch, "pre");
@@ -118,12 +118,10 @@ fn each_event_is_told_its_facts() {
     assert_eq!(kept(&scratch, "request")["tool_use_id"], "c");
     let post = kept(&scratch, "post");
     assert_eq!(post["tool_use_id"], "a");
-    assert!(
-        post["tool_response"]["content"]
-            .as_str()
-            .unwrap()
-            .contains("hi")
-    );
+    let response = post["tool_response"].as_object().unwrap();
+    assert_eq!(response.keys().collect::<Vec<_>>(), ["content", "is_error"]);
+    assert!(response["content"].as_str().unwrap().contains("hi"));
+    assert_eq!(response["is_error"], false);
     let failure = kept(&scratch, "failure");
     let file = scratch.workspace().join("missing").display().to_string();
     assert_eq!(

@@ -206,6 +206,39 @@ fn a_recording_of_a_session_that_is_gone_on_with() {
     resume(&scratch, &server, api, &session, "second").answer();
 }
 
+/// What the folder's own files allow counts as in any run: once somebody trusts it.
+#[test]
+fn a_folder_is_trusted_for_one_replay() {
+    let scratch = Scratch::new();
+    let api = Api::Messages;
+    let server = ModelServer::start([api.bash("tu_1", "touch made"), api.say("done")]);
+    let path = recorded(&scratch, &server, api).display().to_string();
+    let made = scratch.workspace().join("made");
+    fs::remove_file(&made).unwrap();
+    scratch.write(
+        ".tooloop/config.toml",
+        "allowed_tools = [\"Bash(touch *)\"]\n",
+    );
+    let workspace = scratch.workspace().display().to_string();
+    let live = [
+        &*path,
+        "--tools",
+        "live",
+        "--permission-mode",
+        "default",
+        "-C",
+        &workspace,
+    ];
+    let finished = replay(&scratch, &server, &live);
+    finished.assert_code(1);
+    let told = finished.stderr.text();
+    assert!(told.contains("`allowed_tools` is not applied"), "{told}");
+    assert!(!made.exists());
+    let trusting = [&live[..], &["--trust-folder"]].concat();
+    replay(&scratch, &server, &trusting).assert_code(0);
+    assert!(made.exists());
+}
+
 #[test]
 fn what_cannot_be_replayed() {
     let scratch = Scratch::new();

@@ -8,11 +8,13 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use serde_json::{Value, json};
-use tooloop_testkit::run::Run;
+use tooloop_testkit::run::{Run, Stdin};
 use tooloop_testkit::{ModelServer, Scratch, Steps};
 
+use crate::asking::{always, answer, no, question};
 use crate::support::{
-    Api, Done, LONG, asking, bare, end, finish, kill, no_leftovers, tooloop, wait_for_file,
+    Api, Done, LONG, asking, bare, end, finish, kill, no_leftovers, send, speak, tooloop,
+    wait_for_file, wait_for_result,
 };
 
 const API: Api = Api::Messages;
@@ -461,7 +463,7 @@ fn temporary_files_are_the_session_s_own() {
         ],
     );
     assert!(done.tool_result("make").0.starts_with("hidden\n"));
-    if done.records[0]["sandbox"]["mechanism"] == "bubblewrap" {
+    if done.records[0]["sandbox"]["mechanism"] != "Landlock" {
         let (text, is_error) = done.tool_result("read");
         assert!(!is_error && text.contains("from-tmp"), "{text}");
     } else {
@@ -590,6 +592,107 @@ fn what_goes_beyond_is_asked_about_before_it_runs() {
     assert!(!outside.path().join("M").exists());
     let denied = done.result()["permission_denials"].as_array().unwrap();
     assert_eq!(denied.len(), 4, "{denied:?}");
+}
+
+/// The same, and a program at the other end is asked and may change the mode.
+fn hosted(scratch: &Scratch, server: &ModelServer) -> Run {
+    careful(scratch, server)
+        .args(["--input-format", "stream-json"])
+        .args(["--permission-prompt-tool", "stdio"])
+        .stdin(Stdin::Silent)
+}
+
+/// A program in the workspace of which nobody knows what it writes: to the file that is named.
+fn unforeseen(scratch: &Scratch, folder: &str, name: &str) -> PathBuf {
+    let script = "#!/bin/sh\necho x >> \"${1:-$PWD/made}\"\n";
+    scratch.write(Path::new(folder).join(name), script);
+    let path = scratch.workspace().join(folder).join(name);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn what_a_person_grants_or_refuses_for_the_session_is_not_asked_again() {
+    needs_sandbox!();
+    let Some(outside) = Outside::new() else {
+        return;
+    };
+    let scratch = Scratch::new();
+    unforeseen(&scratch, ".", "w");
+    let path = |name: &str| outside.path().join(name).display().to_string();
+    let grant = format!("write:{}", outside.path().display());
+    let server = ModelServer::start([
+        granted("a", &format!("./w {}", path("a")), &[&grant]),
+        granted("b", &format!("./w {}", path("b")), &[&grant]),
+        bash("c", &format!("touch {}", path("c"))),
+        bash("d", &format!("echo x > {}", path("c"))),
+        bash("e", &format!("touch {}", path("e"))),
+        bash("f", &format!("echo x > {}", path("e"))),
+        API.say("done"),
+    ]);
+    let running = hosted(&scratch, &server).start();
+    speak(&running, "go");
+    for (count, id, yes) in [(1, "a", true), (2, "c", false), (3, "e", true)] {
+        let asked = question(&running, count);
+        assert_eq!(asked["request"]["tool_use_id"], id);
+        assert_eq!(asked["request"]["cause"], "beyond");
+        let said = if yes {
+            always(&asked, "session")
+        } else {
+            no("leave it")
+        };
+        answer(&running, &asked, said);
+    }
+    wait_for_result(&running, 1);
+    running.close_stdin();
+    let done = finish(&running);
+    assert_eq!(done.answer(), "done");
+    assert_eq!(done.of("control_request").len(), 3);
+    let failed = ["a", "b", "c", "d", "e", "f"].map(|id| done.tool_result(id).1);
+    assert_eq!(failed, [false, false, true, true, false, false]);
+    let told = done.tool_result("d").0;
+    assert!(told.contains("Sandbox(write:"), "{told}");
+    let there = ["a", "b", "c", "e"].map(|name| outside.path().join(name).exists());
+    assert_eq!(there, [true, true, false, true]);
+    server.assert_clean();
+}
+
+#[test]
+fn plan_mode_writes_nothing_as_long_as_it_holds() {
+    needs_sandbox!();
+    let scratch = Scratch::new();
+    // What is known to write nothing is not what runs.
+    let fake = unforeseen(&scratch, "fake", "ls");
+    let folders = std::env::var("PATH").unwrap();
+    let folders = format!("{}:{folders}", fake.parent().unwrap().display());
+    let turn = |id: &str| [bash(id, "ls"), API.say("ok")];
+    let server = ModelServer::start(["a", "b", "c"].map(turn).concat());
+    let running = hosted(&scratch, &server).env("PATH", folders).start();
+    let made = || {
+        let text = std::fs::read_to_string(scratch.workspace().join("made"));
+        text.unwrap_or_default().lines().count()
+    };
+    for (count, mode, expected) in [(1, "default", 1), (2, "plan", 1), (3, "default", 2)] {
+        let id = format!("mode-{count}");
+        let set = json!({ "subtype": "set_permission_mode", "mode": mode });
+        send(
+            &running,
+            &json!({ "type": "control_request", "request_id": id, "request": set }),
+        );
+        let answered =
+            running.wait_for_record(LONG, |record| record["response"]["request_id"] == id);
+        assert_eq!(answered.unwrap().0["response"]["subtype"], "success");
+        speak(&running, "go");
+        wait_for_result(&running, count);
+        assert_eq!(made(), expected, "{mode}");
+    }
+    running.close_stdin();
+    let done = finish(&running);
+    assert_eq!(
+        ["a", "b", "c"].map(|id| done.tool_result(id).1),
+        [false, true, false]
+    );
+    server.assert_clean();
 }
 
 #[test]

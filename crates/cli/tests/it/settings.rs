@@ -1,5 +1,6 @@
 //! Settings files as people save them, at the real binary.
 
+use tooloop_testkit::run::Run;
 use tooloop_testkit::{ModelServer, Scratch};
 
 use super::support::{Api, ask, asking, end, finish};
@@ -212,4 +213,69 @@ fn the_rules_of_a_project_hold_in_its_spelling() {
         let (words, is_error) = done.tool_result(call);
         assert!(is_error && words.contains(rule), "{words}");
     }
+}
+
+/// The managed file has one place, which no flag and no variable moves: a mount does.
+#[test]
+fn what_the_managed_file_says_holds() {
+    let scratch = Scratch::new();
+    let managed = scratch.outside().join("managed.toml");
+    let rules = "allow_managed_rules_only = true\ndisallowed_tools = [\"Bash(rm *)\"]\n\
+                 allowed_tools = [\"Bash(touch a)\"]\ndisable_bypass_permissions = true\n";
+    std::fs::write(&managed, rules).unwrap();
+    let mounted = |arguments: &[&str]| {
+        Run::new("bwrap")
+            .home(&scratch)
+            .env("TOOLOOP_SANDBOX", "off")
+            .args([
+                "--dev-bind",
+                "/",
+                "/",
+                "--tmpfs",
+                "/etc",
+                "--dir",
+                "/etc/tooloop",
+            ])
+            .arg("--ro-bind")
+            .arg(&managed)
+            .arg("/etc/tooloop/config.toml")
+            .args(arguments)
+    };
+    let tried = mounted(&["true"]).try_start();
+    if !tried.is_ok_and(|running| end(&running).code == Some(0)) {
+        println!("skipped: no file can be mounted over another one here");
+        return;
+    }
+    let server = ModelServer::start([
+        Api::Messages.bash("a", "touch a"),
+        Api::Messages.bash("b", "touch b"),
+        Api::Messages.bash("c", "rm a"),
+        Api::Messages.say("done"),
+    ]);
+    let run = mounted(&[env!("CARGO_BIN_EXE_tooloop"), "-p"])
+        .model(&server)
+        .env("TOOLOOP_MODEL", Api::Messages.model())
+        .env("TOOLOOP_PERMISSION_MODE", "bypassPermissions")
+        .args([
+            "--allowedTools",
+            "Bash",
+            "--output-format",
+            "stream-json",
+            "go",
+        ]);
+    let done = finish(&run.start());
+    assert_eq!(done.answer(), "done");
+    let failed = ["a", "b", "c"].map(|id| done.tool_result(id).1);
+    assert_eq!(failed, [false, true, true]);
+    let told = done.tool_result("c").0;
+    assert!(told.contains("denied by the rule Bash(rm *)"), "{told}");
+    let words = "bypassPermissions is ruled out by /etc/tooloop/config.toml:4";
+    let warnings = done.system("warning");
+    assert!(
+        warnings
+            .iter()
+            .any(|record| record["message"].as_str().unwrap().contains(words)),
+        "{warnings:?}"
+    );
+    server.assert_clean();
 }

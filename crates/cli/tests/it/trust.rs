@@ -163,6 +163,47 @@ fn hooks_of_an_unknown_folder_are_none() {
 }
 
 #[test]
+fn a_script_that_a_hook_names_is_trusted_as_it_was() {
+    let scratch = Scratch::new();
+    let hook = r#"'"$TOOLOOP_PROJECT_DIR"/hooks/x.sh'"#;
+    scratch.write(
+        OWN,
+        format!("[[hooks]]\nevent = \"SessionStart\"\ncommand = {hook}\n"),
+    );
+    let script = |content: &str| {
+        use std::os::unix::fs::PermissionsExt as _;
+        scratch.write("hooks/x.sh", format!("#!/bin/sh\n{content}\n"));
+        let path = scratch.workspace().join("hooks/x.sh");
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    let runs = |name: &str| {
+        let server = ModelServer::start([Api::Messages.say("ok")]);
+        let finished = end(&asking(&scratch, &server, Api::Messages).arg("go").start());
+        finished.assert_code(0);
+        let ran = scratch.workspace().join(name).exists();
+        (ran, finished.stderr.text())
+    };
+    script("touch one");
+    assert_eq!(trust(&scratch, &["--yes"]).0, 0);
+    assert!(runs("one").0);
+    script("touch two");
+    let (ran, said) = runs("two");
+    assert!(!ran && said.contains("is new, or has changed"), "{said}");
+    let (code, said) = trust(&scratch, &["--yes"]);
+    assert!(code == 0 && said.contains("hooks/x.sh"), "{said}");
+    assert!(runs("two").0);
+    // What cannot be looked at whole is not trusted.
+    let path = scratch.workspace().join("hooks/x.sh");
+    let file = std::fs::OpenOptions::new().append(true).open(path).unwrap();
+    file.set_len((64 << 20) + 1).unwrap();
+    let why = "hooks/x.sh cannot be read: it is larger than 64 MiB";
+    let (code, said) = trust(&scratch, &["--yes"]);
+    assert!(code == 0 && said.contains(why), "{said}");
+    let (_, said) = runs("two");
+    assert!(said.contains(why), "{said}");
+}
+
+#[test]
 fn trust_is_for_where_a_folder_really_is() {
     let scratch = folder();
     assert_eq!(trust(&scratch, &["--yes"]).0, 0);
@@ -177,12 +218,13 @@ fn trust_is_for_where_a_folder_really_is() {
     let allow = scratch.read(scratch.workspace().join(JSON));
     scratch.write(copy.join(JSON), allow);
     assert!(!tries(&scratch, &["-C", &copy.display().to_string()]).0);
-    // So is a folder within, unless it lies in the same repository.
+    // So is a folder within, in the same repository or not: it may have come from anywhere.
     let sub = scratch.workspace().join("sub");
     scratch.write(sub.join(JSON), scratch.read(scratch.workspace().join(JSON)));
     assert!(!tries(&scratch, &["-C", "sub"]).0);
     std::fs::create_dir(scratch.workspace().join(".git")).unwrap();
-    assert!(tries(&scratch, &["-C", "sub"]).0);
+    assert!(!tries(&scratch, &["-C", "sub"]).0);
+    assert!(tries(&scratch, &[]).0);
 }
 
 #[test]

@@ -3,14 +3,13 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::RawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-use super::SandboxNetwork;
-use super::places::{Mount, Places};
+use super::layout::{Step, View};
 
 /// Where it is looked for first: nobody but the owner of the system puts it there.
 const SYSTEM: [&str; 4] = [
@@ -20,17 +19,10 @@ const SYSTEM: [&str; 4] = [
     "/run/current-system/sw/bin/bwrap",
 ];
 
-/// What programs need of the folder that is else replaced by an empty one.
-const KEPT_OF_RUN: [&str; 2] = ["/run/current-system", "/run/opengl-driver"];
-
 /// Bubblewrap, as it can be used here.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Bubblewrap {
     pub(super) program: PathBuf,
-    /// A namespace in which root is the owner of all files that it owns outside.
-    pub(super) users: Option<OwnedFd>,
-    /// Whether network namespaces can be made.
-    pub(super) has_network: bool,
     /// Whether the settings of the system must be covered, since no rules keep root from them.
     /// Each mount costs a quarter of a millisecond.
     pub(super) covers_system: bool,
@@ -50,24 +42,19 @@ pub(super) fn find() -> Option<PathBuf> {
         .find(|path| is_program(path) && fs::metadata(path).is_ok_and(|file| file.uid() == 0))
 }
 
-/// What a command needs, to be laid out in mounts.
-pub(super) struct Layout<'a> {
-    pub(super) places: &'a Places,
-    pub(super) network: &'a SandboxNetwork,
-    /// Programs that must be there.
-    pub(super) programs: &'a [&'a Path],
-    /// The descriptor of [`Bubblewrap::users`] in the child.
-    pub(super) users: RawFd,
-}
-
 impl Bubblewrap {
-    /// All arguments up to the program that is run.
-    pub(super) fn arguments(&self, layout: &Layout<'_>) -> Vec<OsString> {
+    /// All arguments up to the program that is run. `users`: the descriptor of a namespace of
+    /// users.
+    pub(super) fn arguments(
+        &self,
+        view: &View,
+        users: Option<RawFd>,
+        has_network: bool,
+    ) -> Vec<OsString> {
         let mut list = Arguments(vec!["bwrap".into()]);
-        if self.users.is_some() {
-            list.add(["--userns", &layout.users.to_string()]);
-        } else {
-            list.add(["--unshare-user"]);
+        match users {
+            Some(users) => list.add(["--userns", &users.to_string()]),
+            None => list.add(["--unshare-user"]),
         }
         list.add([
             "--unshare-pid",
@@ -75,35 +62,27 @@ impl Bubblewrap {
             "--unshare-ipc",
             "--unshare-uts",
         ]);
-        let has_network = *layout.network == SandboxNetwork::On;
-        if self.has_network && !has_network {
+        if has_network {
             list.add(["--unshare-net"]);
         }
         let root = Path::new("/");
-        let is_open = layout.places.writable.iter().any(|path| path == root);
-        list.same(if is_open { "--bind" } else { "--ro-bind" }, root);
+        list.pair(
+            if view.is_open { "--bind" } else { "--ro-bind" },
+            root,
+            root,
+        );
         list.add(["--dev", "/dev", "--proc", "/proc"]);
         if self.covers_system {
-            for path in ["/proc/sys", "/proc/sysrq-trigger"] {
-                list.same("--ro-bind-try", Path::new(path));
+            for path in ["/proc/sys", "/proc/sysrq-trigger"].map(Path::new) {
+                list.pair("--ro-bind-try", path, path);
             }
         }
-        list.run_folder(layout, has_network);
-        let mounts = layout.places.mounts();
-        for mount in mounts.iter().filter(|mount| mount.path() != root) {
-            list.mount(mount, &layout.places.temp);
-        }
-        for mount in layout.places.sockets() {
-            list.mount(&mount, &layout.places.temp);
+        for step in &view.steps {
+            list.step(step);
         }
         list.add(["--chdir", "/", "--"]);
         list.0
     }
-}
-
-/// Whether a path is a folder and no link to one.
-fn is_folder(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|kind| kind.is_dir())
 }
 
 struct Arguments(Vec<OsString>);
@@ -118,41 +97,25 @@ impl Arguments {
             .extend([OsStr::new(option), from.as_os_str(), to.as_os_str()].map(OsStr::to_owned));
     }
 
-    fn same(&mut self, option: &str, path: &Path) {
-        self.pair(option, path, path);
-    }
-
-    fn mount(&mut self, mount: &Mount, temp: &Path) {
-        match mount {
-            Mount::Temporary(path) if is_folder(path) => self.pair("--bind", temp, path),
-            // A link to the other one, or none.
-            Mount::Temporary(_) => {}
-            Mount::Writable(path) => self.same("--bind", path),
-            Mount::ReadOnly(path) => self.same("--ro-bind", path),
-            Mount::HiddenFolder(path) => {
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Bind {
+                from,
+                to,
+                is_writable,
+                is_needed,
+            } => {
+                let option = match (is_writable, is_needed) {
+                    (true, true) => "--bind",
+                    (true, false) => "--bind-try",
+                    (false, true) => "--ro-bind",
+                    (false, false) => "--ro-bind-try",
+                };
+                self.pair(option, from, to);
+            }
+            Step::Empty(path) => {
                 self.0
                     .extend([OsStr::new("--tmpfs"), path.as_os_str()].map(OsStr::to_owned));
-            }
-            Mount::HiddenFile(path) => self.pair("--ro-bind", Path::new("/dev/null"), path),
-        }
-    }
-
-    /// An empty `/run`: the sockets of the services of the system lie there.
-    fn run_folder(&mut self, layout: &Layout<'_>, has_network: bool) {
-        for folder in ["/run", "/var/run"] {
-            if is_folder(Path::new(folder)) {
-                self.add(["--tmpfs", folder]);
-            }
-        }
-        for path in KEPT_OF_RUN {
-            self.same("--ro-bind-try", Path::new(path));
-        }
-        let names = Path::new("/etc/resolv.conf").canonicalize();
-        let programs = layout.programs.iter().map(|program| program.canonicalize());
-        let needed = programs.chain([names].into_iter().filter(|_| has_network));
-        for path in needed.flatten() {
-            if path.starts_with("/run") || path.starts_with("/var/run") {
-                self.same("--ro-bind-try", &path);
             }
         }
     }

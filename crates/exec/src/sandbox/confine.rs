@@ -9,7 +9,8 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::bubblewrap::{Bubblewrap, Layout};
+use super::layout::View;
+use super::namespaces::{Maker, Namespaces, Walls};
 use super::places::{Places, TEMPORARY};
 use super::task::{Act, Network, Task};
 use super::{Confined, Inner, SandboxNetwork, helper};
@@ -65,7 +66,7 @@ impl<'a> Confinement<'a> {
 
     /// The paths, if some of them are others inside than they are outside.
     pub(crate) fn moved(&self) -> Option<&Places> {
-        self.inner.bubblewrap.is_some().then_some(&self.places)
+        self.inner.namespaces.is_some().then_some(&self.places)
     }
 
     /// Starts the program of an image shut in.
@@ -114,16 +115,16 @@ impl<'a> Confinement<'a> {
             let place = place.to_owned();
             move |error: rustix::io::Errno| (place, error.into())
         };
-        let wrap = self.inner.bubblewrap.as_ref();
+        let namespaces = self.inner.namespaces.as_ref();
         let mut report = None;
         let mut given = None;
-        if wrap.is_some() {
+        if namespaces.is_some() {
             let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC).map_err(at("a pipe"))?;
             rustix::io::ioctl_fionbio(&ours, true).map_err(at("a pipe"))?;
             report = Some(ours);
             given = Some(theirs);
         }
-        let (network, proxy) = self.network(wrap).map_err(|error| {
+        let (network, proxy) = self.network(namespaces).map_err(|error| {
             let socket = match self.network {
                 SandboxNetwork::Proxy { socket, .. } => socket.display().to_string(),
                 SandboxNetwork::Off | SandboxNetwork::On => String::new(),
@@ -131,9 +132,29 @@ impl<'a> Confinement<'a> {
             (socket, error)
         })?;
         let mut writable = self.places.writable.clone();
-        if wrap.is_some() {
+        if namespaces.is_some() {
             writable.extend(TEMPORARY.map(Into::into));
         }
+        let users = namespaces.and_then(|namespaces| namespaces.users.as_ref());
+        let users_number = users.is_some().then_some(USERS);
+        let has_network = namespaces.is_some_and(|namespaces| namespaces.has_network)
+            && *self.network != SandboxNetwork::On;
+        let view = namespaces.map(|_| View::of(&self.places, self.network, programs));
+        let (walls, wrapped) = match (namespaces.map(|namespaces| &namespaces.maker), view) {
+            (Some(Maker::Helper), Some(view)) => {
+                let walls = Walls {
+                    users: users_number,
+                    has_network,
+                    view,
+                };
+                (Some(walls), None)
+            }
+            (Some(Maker::Bubblewrap(wrap)), Some(view)) => {
+                let list = wrap.arguments(&view, users_number, has_network);
+                (None, Some((wrap, list)))
+            }
+            _ => (None, None),
+        };
         let task = Task {
             act,
             directory: directory.to_path_buf(),
@@ -141,13 +162,14 @@ impl<'a> Confinement<'a> {
             report: given.is_some().then_some(REPORT),
             landlock_abi: self.inner.enforced.landlock_abi,
             writable,
-            hidden: if wrap.is_some() {
+            hidden: if namespaces.is_some() {
                 Vec::new()
             } else {
                 self.places.hidden.clone()
             },
             network,
-            has_unix_sockets: wrap.is_some(),
+            has_unix_sockets: namespaces.is_some(),
+            walls,
         };
         let handed =
             |fd: &dyn AsFd| high(fd.as_fd()).map_err(|error| ("a descriptor".to_owned(), error));
@@ -162,7 +184,7 @@ impl<'a> Confinement<'a> {
         if let Some(report) = &given {
             image.extra.push((REPORT, handed(report)?));
         }
-        if let Some(users) = wrap.and_then(|wrap| wrap.users.as_ref()) {
+        if let Some(users) = users {
             image.extra.push((USERS, handed(users)?));
         }
         if let Some(proxy) = &proxy {
@@ -171,17 +193,13 @@ impl<'a> Confinement<'a> {
         let helper_path = format!("/proc/self/fd/{HELPER}");
         let helper =
             [helper_path.as_str(), helper::ARGUMENT, &TASK.to_string()].map(OsString::from);
-        let (program, list) = match wrap {
-            Some(wrap) => {
-                let mut list = wrap.arguments(&Layout {
-                    places: &self.places,
-                    network: self.network,
-                    programs,
-                    users: USERS,
-                });
+        if namespaces.is_some() {
+            image.ignores_signals = true;
+            image.directory = c"/".into();
+        }
+        let (program, list) = match wrapped {
+            Some((wrap, mut list)) => {
                 list.extend(helper);
-                image.ignores_signals = true;
-                image.directory = c"/".into();
                 (wrap.program.as_os_str().to_owned(), list)
             }
             None => (helper_path.clone().into(), helper.into()),
@@ -198,8 +216,8 @@ impl<'a> Confinement<'a> {
     }
 
     /// What the helper does about the network, and the proxy's socket if it is to forward to it.
-    fn network(&self, wrap: Option<&Bubblewrap>) -> io::Result<(Network, Option<OwnedFd>)> {
-        let has_namespace = wrap.is_some_and(|wrap| wrap.has_network);
+    fn network(&self, namespaces: Option<&Namespaces>) -> io::Result<(Network, Option<OwnedFd>)> {
+        let has_namespace = namespaces.is_some_and(|namespaces| namespaces.has_network);
         Ok(match self.network {
             SandboxNetwork::On => (Network::Open, None),
             // The namespace is empty but for the command's own servers.

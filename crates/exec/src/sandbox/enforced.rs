@@ -5,6 +5,8 @@ use std::fmt;
 /// What a sandbox is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mechanism {
+    /// Namespaces, made by the helper itself, with Landlock and seccomp inside.
+    Namespaces,
     /// Namespaces, made by bubblewrap, with Landlock and seccomp inside.
     Bubblewrap,
     /// Landlock and seccomp alone.
@@ -14,6 +16,7 @@ pub enum Mechanism {
 impl fmt::Display for Mechanism {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Namespaces => "namespaces",
             Self::Bubblewrap => "bubblewrap",
             Self::Landlock => "Landlock",
         })

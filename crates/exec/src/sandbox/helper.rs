@@ -12,13 +12,13 @@ use std::process::Command;
 use std::ptr;
 
 use super::task::{Act, Attempt, LONGEST, Network, Task};
-use super::{filter, init, privileges, rules};
+use super::{filter, init, mounts, namespaces, privileges, rules};
 
 /// The hidden first argument of the helper.
 pub(super) const ARGUMENT: &str = "__sandbox";
 
 /// What a shell says that cannot be run.
-const FAILED: c_int = 126;
+pub(super) const FAILED: c_int = 126;
 
 /// What the exit status of an attempt says.
 pub(super) mod attempted {
@@ -35,6 +35,10 @@ pub(super) enum Failure {
     Task,
     #[error("cannot enter {path}: {source}")]
     Directory { path: PathBuf, source: io::Error },
+    #[error("no namespaces can be made: {0}")]
+    Namespaces(io::Error),
+    #[error(transparent)]
+    Mounts(#[from] mounts::Error),
     #[error("privileges cannot be given up: {0}")]
     Privileges(io::Error),
     #[error("the rules on files cannot be set: {0}")]
@@ -80,6 +84,11 @@ fn run(descriptor: Option<OsString>) -> Failure {
     };
     if let Err(error) = keep_only(&task) {
         return Failure::Privileges(error);
+    }
+    if let Some(walls) = &task.walls
+        && let Err(failure) = namespaces::enter(walls)
+    {
+        return failure;
     }
     if let Some(report) = task.report {
         return init::run(&task, report);

@@ -2,15 +2,15 @@
 //!
 //! A command runs below a helper, which is this program (or another one that calls
 //! [`sandbox_main`]) started once more with a hidden argument. The helper is told the profile by a
-//! descriptor, shuts itself in, and becomes the shell. Where bubblewrap can be used, the helper runs
-//! inside of its namespaces; else Landlock and seccomp stand alone, and [`Enforced::gaps`] says what
-//! stays open.
+//! descriptor, shuts itself in, and becomes the shell. Where it may it makes namespaces first; where
+//! only bubblewrap may, the helper runs inside of those that this one makes; else Landlock and
+//! seccomp stand alone, and [`Enforced::gaps`] says what stays open.
 //!
 //! The helper is a program with one thread, since nothing of the kind is safe between a fork and an
 //! exec of a program with many. In namespaces it is the first process: it starts the shell below it,
-//! tells its status by a pipe (bubblewrap would turn a signal into a number), reaps, and dies with
+//! tells its status by a pipe (who waits outside would turn a signal into a number), reaps, and dies with
 //! the last process, or when the harness's end of that pipe closes; the kernel kills what is left.
-//! Bubblewrap itself ignores all signals, so that the group can be asked to end as one; once the
+//! The process outside ignores all signals, so that the group can be asked to end as one; once the
 //! status is told it is killed, for it would wait for leftovers. Of mounts what is deeper comes
 //! later, and folders on the way to a path that is not written are mounts too, so that none is
 //! renamed away.
@@ -22,6 +22,9 @@ mod filter;
 mod forward;
 mod helper;
 mod init;
+mod layout;
+mod mounts;
+mod namespaces;
 mod places;
 mod privileges;
 mod probe;
@@ -33,8 +36,8 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use self::bubblewrap::Bubblewrap;
 pub(crate) use self::confine::{Confinement, Shut};
+use self::namespaces::Namespaces;
 pub(crate) use self::places::Places;
 
 pub use enforced::{Enforced, Gap, Mechanism, MissingFeature, SandboxUnavailable};
@@ -80,6 +83,8 @@ pub enum SandboxNetwork {
 pub struct SandboxOptions {
     /// The program that calls [`sandbox_main`]; `None`: this one.
     pub helper: Option<PathBuf>,
+    /// Whether the helper may make namespaces by itself.
+    pub namespaces: bool,
     /// Whether bubblewrap may be used.
     pub bubblewrap: bool,
     /// The newest version of Landlock that may be used; `None`: what the kernel has.
@@ -90,6 +95,7 @@ impl Default for SandboxOptions {
     fn default() -> Self {
         Self {
             helper: None,
+            namespaces: true,
             bubblewrap: true,
             landlock_abi: None,
         }
@@ -107,7 +113,7 @@ struct Inner {
     enforced: Enforced,
     /// The program of the helper, as it was when the sandbox was tried.
     helper: OwnedFd,
-    bubblewrap: Option<Bubblewrap>,
+    namespaces: Option<Namespaces>,
 }
 
 impl Sandbox {

@@ -156,7 +156,7 @@ impl Places {
     }
 
     /// Sockets on which somebody listens and that a mount can cover.
-    pub(super) fn sockets(&self) -> Vec<Mount> {
+    pub(super) fn sockets(&self) -> Vec<PathBuf> {
         let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
         let mut found: Vec<PathBuf> = listening(&table)
             .filter(|path| {
@@ -171,7 +171,7 @@ impl Places {
         found.sort();
         found.dedup();
         found.truncate(SOCKETS);
-        found.into_iter().map(Mount::HiddenFile).collect()
+        found
     }
 }
 

@@ -30,7 +30,15 @@ struct Half {
 
 /// Gives up all capabilities but the kept ones, and new ones for good.
 pub(super) fn drop_most(keeps_kill: bool) -> io::Result<()> {
-    let is_kept = |number| KEPT.contains(&number) || (keeps_kill && number == KILL);
+    drop_but(|number| KEPT.contains(&number) || (keeps_kill && number == KILL))
+}
+
+/// Gives up all capabilities, and new ones for good.
+pub(super) fn drop_all() -> io::Result<()> {
+    drop_but(|_| false)
+}
+
+fn drop_but(is_kept: impl Fn(c_int) -> bool) -> io::Result<()> {
     for number in (0..ALL).filter(|number| !is_kept(*number)) {
         // SAFETY: a call on this process's own state. It fails for who has none to give up, and
         // for numbers that the kernel does not have.

@@ -17,6 +17,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 use super::bubblewrap::{self, Bubblewrap};
 use super::confine::{Confinement, Shut};
 use super::helper::attempted;
+use super::namespaces::{Maker, Namespaces};
 use super::places::Places;
 use super::task::{Act, Attempt};
 use super::{
@@ -57,22 +58,33 @@ pub(super) fn find(options: &SandboxOptions) -> Result<Inner, SandboxUnavailable
             .map_err(io::Error::from)
             .and_then(above_standard)
     };
+    let mut makers = Vec::new();
+    if options.namespaces {
+        makers.push(("namespaces", Maker::Helper));
+    }
     if options.bubblewrap {
         match bubblewrap::find() {
+            Some(program) => makers.push((
+                "bubblewrap",
+                Maker::Bubblewrap(Bubblewrap {
+                    program,
+                    covers_system: rustix::process::geteuid().is_root() && abi == 0,
+                }),
+            )),
             None => lacks("bubblewrap", "it is not installed".to_owned()),
-            Some(program) => {
-                // With a network namespace, else without.
-                for has_network in [true, false] {
-                    let wrap = wrap(program.clone(), has_network, abi);
-                    match open()
-                        .map_err(|error| error.to_string())
-                        .and_then(|helper| tried(helper, Some(wrap), abi))
-                    {
-                        Ok(inner) => return Ok(inner),
-                        Err(reason) if !has_network => lacks("bubblewrap", reason),
-                        Err(reason) => tracing::debug!(reason, "no network namespace"),
-                    }
-                }
+        }
+    }
+    // With a network namespace, else without.
+    for has_network in [true, false] {
+        for (name, maker) in &makers {
+            let made = namespaces(maker.clone(), has_network);
+            match open()
+                .map_err(|error| error.to_string())
+                .and_then(|helper| tried(helper, Some(made), abi))
+            {
+                Ok(inner) => return Ok(inner),
+                Err(reason) if !has_network => lacks(name, reason),
+                Err(reason) => tracing::debug!(reason, name, "no network namespace"),
             }
         }
     }
@@ -90,40 +102,41 @@ pub(super) fn find(options: &SandboxOptions) -> Result<Inner, SandboxUnavailable
     Err(SandboxUnavailable { missing })
 }
 
-fn wrap(program: PathBuf, has_network: bool, abi: i32) -> Bubblewrap {
+fn namespaces(maker: Maker, has_network: bool) -> Namespaces {
     let is_root = rustix::process::geteuid().is_root();
-    Bubblewrap {
-        program,
+    Namespaces {
+        maker,
         // Without it root has its own files only.
         users: is_root.then(users::identity).and_then(Result::ok),
         has_network,
-        covers_system: is_root && abi == 0,
     }
 }
 
-fn tried(helper: OwnedFd, bubblewrap: Option<Bubblewrap>, abi: i32) -> Result<Inner, String> {
-    let is_wrapped = bubblewrap.is_some();
+fn tried(helper: OwnedFd, namespaces: Option<Namespaces>, abi: i32) -> Result<Inner, String> {
+    let has_namespaces = namespaces.is_some();
     let inner = Inner {
         enforced: Enforced {
-            mechanism: if is_wrapped {
-                Mechanism::Bubblewrap
-            } else {
-                Mechanism::Landlock
+            mechanism: match namespaces.as_ref().map(|namespaces| &namespaces.maker) {
+                Some(Maker::Helper) => Mechanism::Namespaces,
+                Some(Maker::Bubblewrap(_)) => Mechanism::Bubblewrap,
+                None => Mechanism::Landlock,
             },
             landlock_abi: abi,
-            process_namespace: is_wrapped,
-            network_namespace: bubblewrap.as_ref().is_some_and(|wrap| wrap.has_network),
-            gaps: gaps(is_wrapped, abi),
+            process_namespace: has_namespaces,
+            network_namespace: namespaces
+                .as_ref()
+                .is_some_and(|namespaces| namespaces.has_network),
+            gaps: gaps(has_namespaces, abi),
         },
         helper,
-        bubblewrap,
+        namespaces,
     };
     attempt(&inner)?;
     Ok(inner)
 }
 
-fn gaps(is_wrapped: bool, abi: i32) -> Vec<Gap> {
-    if is_wrapped {
+fn gaps(has_namespaces: bool, abi: i32) -> Vec<Gap> {
+    if has_namespaces {
         let mut gaps = vec![Gap::NewProtected, Gap::UnixSockets];
         if abi < 6 {
             gaps.push(Gap::AbstractSockets);
@@ -191,7 +204,7 @@ fn attempt(inner: &Inner) -> Result<(), String> {
         .ok()
         .and_then(|listener| listener.local_addr().ok());
     let mut outside = vec![at("out/made")];
-    if inner.bubblewrap.is_some() {
+    if inner.namespaces.is_some() {
         outside.push(at("in/kept"));
     }
     let act = Act::Try(Attempt {
@@ -202,7 +215,7 @@ fn attempt(inner: &Inner) -> Result<(), String> {
     let told = run(inner, &profile, act, &folder.0)?;
     let is_out = at("out/made").exists()
         || fs::metadata(at("in/kept")).is_ok_and(|kept| kept.len() > 0)
-            && inner.bubblewrap.is_some();
+            && inner.namespaces.is_some();
     match told {
         0 if is_out => Err("a file outside was written all the same".to_owned()),
         0 if at("in/made").exists() => Ok(()),

@@ -8,6 +8,9 @@ use std::os::fd::RawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use super::layout::{Step, View};
+use super::namespaces::Walls;
+
 /// The longest task: an argument of a program is no longer than 128 KiB.
 pub(super) const LONGEST: usize = 4 << 20;
 
@@ -31,6 +34,8 @@ pub(super) struct Task {
     pub(super) network: Network,
     /// Whether Unix sockets can be made.
     pub(super) has_unix_sockets: bool,
+    /// The namespaces that the helper makes, if nobody has made some before.
+    pub(super) walls: Option<Walls>,
 }
 
 /// What is done inside.
@@ -100,6 +105,10 @@ impl Task {
         out.number(kind);
         out.number(value);
         out.number(i32::from(self.has_unix_sockets));
+        out.number(i32::from(self.walls.is_some()));
+        if let Some(walls) = &self.walls {
+            out.walls(walls);
+        }
         out.0
     }
 
@@ -133,6 +142,10 @@ impl Task {
             _ => return None,
         };
         let has_unix_sockets = from.number()? != 0;
+        let walls = match from.number()? {
+            0 => None,
+            _ => Some(from.walls()?),
+        };
         from.0.is_empty().then_some(Self {
             act,
             directory,
@@ -143,6 +156,7 @@ impl Task {
             hidden,
             network,
             has_unix_sockets,
+            walls,
         })
     }
 }
@@ -169,6 +183,30 @@ impl Writer {
 
     fn paths(&mut self, paths: &[PathBuf]) {
         self.list(paths, |out, path| out.text(Path::as_os_str(path)));
+    }
+
+    fn walls(&mut self, walls: &Walls) {
+        self.number(walls.users.unwrap_or(-1));
+        self.number(i32::from(walls.has_network));
+        self.number(i32::from(walls.view.is_open));
+        self.list(&walls.view.steps, |out, step| match step {
+            Step::Empty(path) => {
+                out.number(0);
+                out.text(path.as_os_str());
+            }
+            Step::Bind {
+                from,
+                to,
+                is_writable,
+                is_needed,
+            } => {
+                out.number(1);
+                out.text(from.as_os_str());
+                out.text(to.as_os_str());
+                out.number(i32::from(*is_writable));
+                out.number(i32::from(*is_needed));
+            }
+        });
     }
 }
 
@@ -197,6 +235,30 @@ impl Reader<'_> {
     fn paths(&mut self) -> Option<Vec<PathBuf>> {
         self.list(|from| from.text().map(PathBuf::from))
     }
+
+    fn walls(&mut self) -> Option<Walls> {
+        Some(Walls {
+            users: Some(self.number()?).filter(|users| *users >= 0),
+            has_network: self.number()? != 0,
+            view: View {
+                is_open: self.number()? != 0,
+                steps: self.list(Self::step)?,
+            },
+        })
+    }
+
+    fn step(&mut self) -> Option<Step> {
+        Some(match self.number()? {
+            0 => Step::Empty(self.text()?.into()),
+            1 => Step::Bind {
+                from: self.text()?.into(),
+                to: self.text()?.into(),
+                is_writable: self.number()? != 0,
+                is_needed: self.number()? != 0,
+            },
+            _ => return None,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -222,6 +284,22 @@ mod tests {
             hidden: vec!["/secret".into()],
             network: Network::Forward(247),
             has_unix_sockets: true,
+            walls: Some(Walls {
+                users: Some(247),
+                has_network: true,
+                view: View {
+                    is_open: false,
+                    steps: vec![
+                        Step::Empty("/run".into()),
+                        Step::Bind {
+                            from: "/t".into(),
+                            to: "/tmp".into(),
+                            is_writable: true,
+                            is_needed: false,
+                        },
+                    ],
+                },
+            }),
         };
         let attempt = Task {
             act: Act::Try(Attempt {
@@ -231,6 +309,7 @@ mod tests {
             }),
             report: None,
             network: Network::Port(8080),
+            walls: None,
             ..run.clone()
         };
         for task in [run, attempt] {

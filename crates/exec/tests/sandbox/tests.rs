@@ -19,13 +19,13 @@ use seccompiler::{
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tooloop_exec::{
-    End, Gap, Processes, Sandbox, SandboxNetwork, SandboxOptions, SandboxProfile, StartError,
-    Terminal, TerminalSize, hide_memory, own_process,
+    End, Gap, Mechanism, Processes, Sandbox, SandboxNetwork, SandboxOptions, SandboxProfile,
+    StartError, Terminal, TerminalSize, hide_memory, own_process,
 };
 
 use crate::acts::{ACTS, DONE, MEANINGLESS, REFUSED};
 use crate::support::{SOON, alive, assert_gone, await_alive, long_time};
-use crate::world::Stage;
+use crate::world::{Stage, only};
 
 type Test = fn(&mut Stage);
 
@@ -505,11 +505,13 @@ fn job_control(stage: &mut Stage) {
 pub(crate) fn harness(mechanism: &str, text: &str) {
     own_process().unwrap();
     hide_memory().unwrap();
-    let options = SandboxOptions {
-        bubblewrap: mechanism == "bubblewrap",
-        ..SandboxOptions::default()
-    };
-    let sandbox = Sandbox::probe(&options).unwrap();
+    let mechanisms = [
+        Mechanism::Namespaces,
+        Mechanism::Bubblewrap,
+        Mechanism::Landlock,
+    ];
+    let mut named = mechanisms.iter().filter(|one| one.to_string() == mechanism);
+    let sandbox = Sandbox::probe(&only(*named.next().unwrap())).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let profile = SandboxProfile {
         writable: Vec::new(),
@@ -541,7 +543,7 @@ fn killed_harness(stage: &mut Stage) {
     };
     let text = format!("(trap '' TERM HUP; {cut} sleep {time}) & sleep {time} & sleep {time}");
     let mut harness = std::process::Command::new(stage.world.at("work/program"))
-        .args(["harness", stage.name(), &text])
+        .args(["harness", &stage.name(), &text])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
@@ -595,7 +597,9 @@ fn missing_features(stage: &mut Stage) {
         .output();
     let text = String::from_utf8(output.unwrap().stdout).unwrap();
     assert!(
-        text.starts_with("no sandbox can be set up here: bubblewrap: "),
+        text.starts_with(
+            "no sandbox can be set up here: namespaces: sandbox: no namespaces can be made: "
+        ) && text.contains("; bubblewrap: "),
         "{text}"
     );
     assert!(
@@ -608,9 +612,8 @@ fn missing_features(stage: &mut Stage) {
 fn older_landlock(stage: &mut Stage) {
     for abi in 0..=7 {
         let options = SandboxOptions {
-            bubblewrap: stage.has_mounts(),
             landlock_abi: Some(abi),
-            ..SandboxOptions::default()
+            ..only(stage.sandbox.enforced().mechanism)
         };
         let sandbox = match Sandbox::probe(&options) {
             Ok(sandbox) => sandbox,

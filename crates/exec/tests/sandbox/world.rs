@@ -71,6 +71,15 @@ pub(crate) fn places(user: Option<u32>) -> Option<TempDir> {
     Some(base)
 }
 
+/// The options with which a mechanism is taken, or a weaker one where it cannot be used.
+pub(crate) fn only(mechanism: Mechanism) -> SandboxOptions {
+    SandboxOptions {
+        namespaces: mechanism == Mechanism::Namespaces,
+        bubblewrap: mechanism == Mechanism::Bubblewrap,
+        ..SandboxOptions::default()
+    }
+}
+
 /// A sandbox, and the world that it is to keep safe.
 pub(crate) struct Stage {
     pub(crate) sandbox: Sandbox,
@@ -90,14 +99,15 @@ pub(crate) struct Stage {
 impl Stage {
     /// One for each mechanism, or why there is none.
     pub(crate) fn all() -> Vec<Result<Self, String>> {
-        let options = [true, false].map(|bubblewrap| SandboxOptions {
-            bubblewrap,
-            ..SandboxOptions::default()
-        });
-        let made = options.map(|options| {
-            let sandbox = Sandbox::probe(&options).map_err(|error| error.to_string())?;
-            if options.bubblewrap && sandbox.enforced().mechanism != Mechanism::Bubblewrap {
-                return Err("bubblewrap cannot be used here".to_owned());
+        let mechanisms = [
+            Mechanism::Namespaces,
+            Mechanism::Bubblewrap,
+            Mechanism::Landlock,
+        ];
+        let made = mechanisms.map(|mechanism| {
+            let sandbox = Sandbox::probe(&only(mechanism)).map_err(|error| error.to_string())?;
+            if sandbox.enforced().mechanism != mechanism {
+                return Err(format!("{mechanism} cannot be used here"));
             }
             Self::new(sandbox)
         });
@@ -160,7 +170,7 @@ impl Stage {
     }
 
     pub(crate) fn has_mounts(&self) -> bool {
-        self.sandbox.enforced().mechanism == Mechanism::Bubblewrap
+        self.sandbox.enforced().mechanism != Mechanism::Landlock
     }
 
     /// Whether a command does not see the world since a folder of its own is laid over it.
@@ -169,12 +179,8 @@ impl Stage {
         self.has_mounts() && covered.any(|folder| self.world.base.starts_with(folder))
     }
 
-    pub(crate) fn name(&self) -> &'static str {
-        if self.has_mounts() {
-            "bubblewrap"
-        } else {
-            "landlock"
-        }
+    pub(crate) fn name(&self) -> String {
+        self.sandbox.enforced().mechanism.to_string()
     }
 
     /// Puts all in order for the next.

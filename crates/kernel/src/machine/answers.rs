@@ -183,7 +183,7 @@ impl Kernel {
                     self.advance(out);
                 }
             }
-            Phase::Idle | Phase::Waiting { .. } | Phase::Stopping { .. } => {}
+            Phase::Idle | Phase::Preparing | Phase::Waiting { .. } | Phase::Stopping { .. } => {}
         }
     }
 

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tooloop_model::{
-    BlockStart, Message, MessageBuilder, ModelError, ModelErrorKind, Request, StopReason,
-    StreamEvent, ToolChoice, ToolInput, ToolUse, ToolUseId, Usage,
+    BlockStart, HistoryMessage, Message, MessageBuilder, ModelError, ModelErrorKind, RawJson,
+    Request, StopReason, StreamEvent, ToolChoice, ToolInput, ToolUse, ToolUseId, Usage,
 };
 
 use super::{Calling, Kernel, Phase, Turn};
 use crate::batch::{Batch, Call, CallState, Move};
+use crate::ledger::Reservation;
 use crate::{Continue, Effect, Entry, OutputWay, Retry, Sync, TurnEnd};
 
 /// So many overloads in a row, and the fallback model is asked.
@@ -38,17 +39,30 @@ impl Kernel {
             .filter(|limit| self.turn.steps >= *limit)
     }
 
-    /// Calls the model, if the ledger lets it.
-    pub(super) fn call_model(&mut self, reason: Option<Continue>, out: &mut Vec<Effect>) {
-        let reservation = match self.reserve() {
+    /// Calls the model for what it was called for before.
+    pub(super) fn call_again(&mut self, reason: Continue, out: &mut Vec<Effect>) {
+        if self.compaction.is_some() {
+            self.ask_summary(reason, out);
+        } else {
+            self.call_model(Some(reason), out);
+        }
+    }
+
+    /// Sends the conversation, if the ledger lets it.
+    pub(super) fn send(&mut self, reason: Option<Continue>, out: &mut Vec<Effect>) {
+        let cap = self.cap();
+        let fits = self.fitting_cap(cap);
+        let mut reservation = match self.reserve(fits) {
             Ok(reservation) => reservation,
             Err(budget) => return self.end(TurnEnd::Budget(*budget), out),
         };
+        reservation.shrunk |= fits < cap;
+        if reason != Some(Continue::Retry) {
+            self.upkeep.step();
+        }
         if let Some(reason) = reason {
             self.record(Entry::Continue(reason), Sync::Soon, out);
         }
-        self.newest.call = self.newest.call.saturating_add(1);
-        let call = self.newest.call;
         let output_schema = self
             .settings
             .output
@@ -57,14 +71,30 @@ impl Kernel {
                 OutputWay::Native(schema) => Some(schema.clone()),
                 OutputWay::Tool(_) => None,
             });
+        let messages = self.transcript.messages().to_vec();
+        self.request(messages, output_schema, reservation, false, out);
+    }
+
+    /// Sends these messages.
+    pub(super) fn request(
+        &mut self,
+        messages: Vec<Arc<HistoryMessage>>,
+        output_schema: Option<RawJson>,
+        reservation: Reservation,
+        is_summary: bool,
+        out: &mut Vec<Effect>,
+    ) {
+        self.newest.call = self.newest.call.saturating_add(1);
+        let call = self.newest.call;
         out.push(Effect::CallModel {
             call,
             request: Box::new(Request {
                 model: self.asked().model.to_owned(),
                 system: Arc::clone(&self.settings.system),
                 tools: Arc::clone(&self.settings.tools),
+                // The same for a summary: another choice would be another prefix to a cache.
                 tool_choice: ToolChoice::Auto,
-                messages: self.transcript.messages().to_vec(),
+                messages,
                 output_schema,
                 max_output_tokens: reservation.cap,
             }),
@@ -73,6 +103,7 @@ impl Kernel {
             call,
             builder: MessageBuilder::new(),
             reservation,
+            is_summary,
             begins: false,
             begun: Vec::new(),
             early: Batch::default(),
@@ -98,7 +129,8 @@ impl Kernel {
             calling.begun.push(id.clone());
         }
         let stopped = matches!(event, StreamEvent::MessageStop { .. });
-        let piece = (!stopped).then(|| event.clone());
+        let shown = !stopped && !calling.is_summary;
+        let piece = shown.then(|| event.clone());
         match calling.builder.push(event) {
             Ok(completed) => {
                 // Only what fits is shown: the builder knows of it, so that it can be voided.
@@ -128,7 +160,8 @@ impl Kernel {
             return;
         };
         let next = calling.begun.get(calling.early.calls.len());
-        if next != Some(&tool_use.id)
+        if calling.is_summary
+            || next != Some(&tool_use.id)
             || matches!(tool_use.input, ToolInput::Invalid { .. })
             || self.settings.hooked.holds(&tool_use.name)
         {
@@ -175,6 +208,10 @@ impl Kernel {
         };
         self.turn.failures = 0;
         self.turn.overloads = 0;
+        if calling.is_summary {
+            return self.summarised(calling.reservation, &message, written, out);
+        }
+        self.turn.rescued = false;
         let cut = message.stop_reason == Some(StopReason::MaxTokens);
         if cut && !calling.reservation.shrunk && self.may_escalate() {
             return self.escalate(calling, message.usage, written, out);
@@ -243,7 +280,7 @@ impl Kernel {
         } else {
             0
         };
-        let voided = calling.builder.has_shown();
+        let voided = calling.builder.has_shown() && !calling.is_summary;
         if voided {
             out.push(Effect::Void { call });
         }
@@ -254,6 +291,9 @@ impl Kernel {
             if let Some(model) = fallback.map(|fallback| fallback.model.clone()) {
                 return self.fall_back(model, out);
             }
+        }
+        if error.kind == ModelErrorKind::ContextTooLong {
+            return self.too_long(error, calling.is_summary, out);
         }
         self.turn.failures = self.turn.failures.saturating_add(1);
         let attempts = self.turn.failures;
@@ -280,16 +320,10 @@ impl Kernel {
                 out.push(Effect::StartTimer { timer, after: wait });
                 self.phase = Phase::Waiting { timer };
             }
-            Retry::No => {
-                let end = if error.kind == ModelErrorKind::ContextTooLong {
-                    TurnEnd::ContextLimit {
-                        message: error.message,
-                    }
-                } else {
-                    TurnEnd::ModelError { error, attempts }
-                };
-                self.end(end, out);
+            Retry::No if calling.is_summary => {
+                self.compaction_failed(format!("no summary was written: {error}"), out);
             }
+            Retry::No => self.end(TurnEnd::ModelError { error, attempts }, out),
         }
     }
 
@@ -299,7 +333,7 @@ impl Kernel {
         self.turn.failures = 0;
         self.turn.overloads = 0;
         self.turn.escalated = false;
-        self.call_model(Some(Continue::FallbackModel { model }), out);
+        self.call_again(Continue::FallbackModel { model }, out);
     }
 }
 

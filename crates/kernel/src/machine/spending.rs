@@ -10,6 +10,7 @@ use crate::{Budget, Effect, Entry, Fallback, Sync, estimate};
 pub(super) struct Asked<'a> {
     pub(super) model: &'a str,
     pub(super) price: Option<Price>,
+    pub(super) window: Option<u64>,
     default_cap: Option<u64>,
     escalated_cap: Option<u64>,
 }
@@ -23,11 +24,13 @@ impl Kernel {
                     model,
                     max_output_tokens,
                     escalated_output_tokens,
+                    window,
                     price,
                 } = fallback;
                 Asked {
                     model,
                     price: *price,
+                    window: *window,
                     default_cap: *max_output_tokens,
                     escalated_cap: *escalated_output_tokens,
                 }
@@ -35,6 +38,7 @@ impl Kernel {
             (None, _) | (_, false) => Asked {
                 model: &self.settings.model,
                 price: self.settings.price,
+                window: self.settings.window,
                 default_cap: self.settings.max_output_tokens,
                 escalated_cap: self.settings.escalated_output_tokens,
             },
@@ -49,14 +53,19 @@ impl Kernel {
             && asked.escalated_cap > asked.default_cap
     }
 
-    /// Sets aside what the next request can come to.
-    pub(super) fn reserve(&self) -> Result<Reservation, Box<Budget>> {
+    /// The output cap of the next request, as it is set.
+    pub(super) fn cap(&self) -> Option<u64> {
         let asked = self.asked();
-        let cap = if self.turn.escalated {
+        if self.turn.escalated {
             asked.escalated_cap
         } else {
             asked.default_cap
-        };
+        }
+    }
+
+    /// Sets aside what the next request can come to, with this output cap.
+    pub(super) fn reserve(&self, cap: Option<u64>) -> Result<Reservation, Box<Budget>> {
+        let asked = self.asked();
         let limits = &self.settings.limits;
         let input = if limits.spending() {
             self.most_input()
@@ -72,18 +81,40 @@ impl Kernel {
         self.ledger.reserve(limits, worst)
     }
 
+    /// The tokens that the next request likely sends.
+    pub(super) fn likely_input(&self) -> u64 {
+        let messages = self.transcript.messages();
+        let calibration = self.transcript.calibration();
+        let rest = |from: usize| {
+            let rest = messages.get(from..).unwrap_or_default();
+            calibration.apply(estimate::messages(rest))
+        };
+        match self.transcript.count() {
+            Some(count) if self.counted_by == self.asked().model => count
+                .likely(calibration)
+                .saturating_add(rest(count.messages)),
+            Some(_) | None => self.fixed().saturating_add(rest(0)),
+        }
+    }
+
+    /// The tokens that the system prompt and the tools likely have.
+    pub(super) fn fixed(&self) -> u64 {
+        estimate::fixed(&self.settings.system, &self.settings.tools)
+    }
+
     /// The most tokens that the next request can send.
     fn most_input(&self) -> u64 {
         let messages = self.transcript.messages();
         let fixed = || estimate::fixed(&self.settings.system, &self.settings.tools);
         let rest = |from: usize| estimate::most(messages.get(from..).unwrap_or_default());
-        match self.transcript.counted() {
+        match self.transcript.count() {
             // Another model counts in another way.
-            Some((tokens, counted)) if self.counted_by == self.asked().model => {
+            Some(count) if self.counted_by == self.asked().model => {
                 // The count is that of a request with these very definitions, or of one before the
                 // resume with others.
                 let anew = if self.counted { 0 } else { fixed() };
-                tokens.saturating_add(anew).saturating_add(rest(counted))
+                let rest = rest(count.messages);
+                count.most().saturating_add(anew).saturating_add(rest)
             }
             Some(_) | None => fixed().saturating_add(rest(0)),
         }

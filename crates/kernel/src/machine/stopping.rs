@@ -39,6 +39,18 @@ impl Kernel {
                 self.go_on_with("Go on.".into(), Continue::PauseTurn, out);
             }
             Some(StopReason::Refusal) => self.end(TurnEnd::Refused, out),
+            Some(StopReason::ContextWindow)
+                if self.room().is_some()
+                    && self.settings.compaction
+                    && self.turn.continuations < MAX_CONTINUATIONS =>
+            {
+                self.turn.continuations = self.turn.continuations.saturating_add(1);
+                self.turn.said.push_str(text);
+                let words = "Your reply was cut, since the conversation filled the window. Go on \
+                             exactly where it stopped, without repeating or summing up what you \
+                             have said.";
+                self.go_on_with(words.into(), Continue::ContinueOutput, out);
+            }
             Some(StopReason::ContextWindow) => {
                 let message = "the reply was cut: the conversation fills the model's window".into();
                 self.end(TurnEnd::ContextLimit { message }, out);
@@ -173,6 +185,9 @@ impl Kernel {
     // ---- from outside
 
     pub(super) fn interrupt(&mut self, out: &mut Vec<Effect>) {
+        if self.break_off_manual(out) {
+            return;
+        }
         if let Some(during) = self.break_off("the user interrupted", "by the user ", out) {
             self.interrupted = true;
             self.end(TurnEnd::Interrupted { during }, out);
@@ -197,7 +212,7 @@ impl Kernel {
             if matches!(&self.phase, Phase::Answering(batch) if batch.is_done()) {
                 self.all_answered(out);
             }
-        } else if self.break_off(why, "by a hook ", out).is_some() {
+        } else if !self.break_off_manual(out) && self.break_off(why, "by a hook ", out).is_some() {
             self.end_stopped(reason, out);
         }
     }
@@ -220,9 +235,18 @@ impl Kernel {
 
     /// Breaks off whatever is under way and answers what is open. Returns what was under way, if
     /// something was.
-    fn break_off(&mut self, why: &str, by: &str, out: &mut Vec<Effect>) -> Option<During> {
+    pub(super) fn break_off(
+        &mut self,
+        why: &str,
+        by: &str,
+        out: &mut Vec<Effect>,
+    ) -> Option<During> {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle => return None,
+            Phase::Preparing => {
+                let compaction = self.compaction_number().unwrap_or_default();
+                out.push(Effect::CancelCompaction { compaction });
+            }
             Phase::Waiting { timer } => out.push(Effect::CancelTimer { timer }),
             Phase::Stopping { stop } => out.push(Effect::CancelStop { stop }),
             Phase::Calling(calling) => {
@@ -232,7 +256,7 @@ impl Kernel {
                 let model = calling.reservation.model.clone();
                 self.settle_broken(calling.reservation, calling.begins, &calling.builder, out);
                 let kept = calling.builder.interrupted();
-                if kept.has_substance() {
+                if kept.has_substance() && !calling.is_summary {
                     let usage = kept.usage;
                     let entry = Entry::message(Message::Assistant(kept));
                     self.record(entry, Sync::Soon, out);

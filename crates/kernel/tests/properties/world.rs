@@ -96,7 +96,12 @@ const NEVER: u64 = 1 << 40;
 
 impl World {
     pub(crate) fn new(replies: Vec<Reply>) -> Self {
-        let kernel = || Kernel::new(Settings::default(), Arc::new(ByName), Transcript::default());
+        // That is another world's matter (`tests/compaction.rs`).
+        let settings = || Settings {
+            compaction: false,
+            ..Settings::default()
+        };
+        let kernel = || Kernel::new(settings(), Arc::new(ByName), Transcript::default());
         Self {
             kernel: kernel(),
             twin: kernel(),
@@ -377,6 +382,7 @@ impl World {
 
     fn configure(&mut self, knobs: &Knobs) {
         let mut settings = self.kernel.settings().clone();
+        settings.compaction = false;
         settings.max_parallel_tools = knobs.max_parallel;
         settings.max_turns = knobs.max_turns;
         settings.max_output_tokens = knobs.escalation.then_some(100);
@@ -390,6 +396,7 @@ impl World {
             model: "other".into(),
             max_output_tokens: Some(100),
             escalated_output_tokens: Some(800),
+            window: None,
             price: None,
         });
         let hooked = ["read", "bash", "ask", "deny"].map(str::to_owned);

@@ -13,6 +13,7 @@ mod script;
 
 mod calls;
 mod ceilings;
+mod compactions;
 mod continues;
 mod ends;
 mod hooks;

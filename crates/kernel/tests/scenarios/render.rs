@@ -73,6 +73,20 @@ fn line(effect: &Effect) -> String {
         Effect::CancelStop { stop } => format!("cancel stop {stop}"),
         Effect::StartTimer { timer, after } => format!("start timer {timer} of {after:?}"),
         Effect::CancelTimer { timer } => format!("cancel timer {timer}"),
+        Effect::PrepareCompaction {
+            compaction,
+            trigger,
+            ..
+        } => format!("prepare compaction {compaction}, {}", trigger.name()),
+        Effect::CancelCompaction { compaction } => format!("cancel compaction {compaction}"),
+        Effect::CompactionEnded {
+            compaction,
+            failure,
+            ..
+        } => match failure {
+            None => format!("compaction {compaction} done"),
+            Some(failure) => format!("compaction {compaction} failed: {failure}"),
+        },
         Effect::EndTurn { end, unsent } => {
             let unsent: Vec<_> = unsent.iter().map(|said| content(said)).collect();
             let unsent = if unsent.is_empty() {
@@ -133,6 +147,29 @@ fn entry(entry: &Entry) -> String {
             tokens,
             cost: Some(cost),
         } => format!("spent {tokens}, {cost}"),
+        Entry::Shortened { results, .. } => {
+            let ids: Vec<_> = results.iter().map(ToString::to_string).collect();
+            format!("shortened {}", ids.join(" "))
+        }
+        Entry::Compacted {
+            cut,
+            request,
+            carried,
+            trigger,
+            ..
+        } => {
+            let said: Vec<_> = request
+                .iter()
+                .chain(carried)
+                .map(|part| content(std::slice::from_ref(part)))
+                .collect();
+            let said = if said.is_empty() {
+                String::new()
+            } else {
+                format!(", with {}", said.join(" / "))
+            };
+            format!("compacted {cut} ({}){said}", trigger.name())
+        }
         Entry::Rewound { turn } => format!("rewound to before turn {turn}"),
         Entry::Continue(reason) => match reason {
             Continue::FallbackModel { model } => format!("go on: fallback model {model}"),
@@ -262,6 +299,7 @@ fn reason(reason: &Continue) -> &'static str {
         Continue::Steered => "steered",
         Continue::FollowUp => "follow up",
         Continue::FallbackModel { .. } => "fallback model",
+        Continue::Compact => "compact",
         Continue::PauseTurn => "pause turn",
         Continue::SchemaRetry => "schema retry",
         Continue::StopHookBlocked => "stop hook blocked",

@@ -20,6 +20,7 @@
 //! > advise CONSULT [allow|ask REASON|deny REASON|input JSON|tell TEXT|stop REASON] [; ...]
 //! > judge STOP done|on REASON|end REASON    > hook REASON
 //! > timer N    > interrupt    > resumed    > rewind TURN
+//! > compact [FOCUS]    > prepared COMPACTION [carry TEXT|refuse REASON]
 //! > crash [LOST]                        a new kernel from the journal but for the newest LOST
 //! ```
 //!
@@ -31,7 +32,7 @@ use std::time::Duration;
 
 use tooloop_kernel::{
     Advice, AdvisedVerdict, Answer, Delivery, Effect, Entry, Fallback, Input, Kernel, OutputCheck,
-    OutputForm, OutputWay, Settings, StopJudgement, Transcript,
+    OutputForm, OutputWay, Prepared, Settings, StopJudgement, Transcript,
 };
 use tooloop_model::{
     BlockStart, Content, JsonObject, ModelError, ModelErrorKind, Money, Price, RawJson, StopReason,
@@ -147,7 +148,28 @@ impl Stage {
                 timer: number(rest),
             }],
             "interrupt" => vec![Input::Interrupt],
-            "rewind" => vec![Input::Rewind { turn: number(rest) }],
+            "rewind" => vec![Input::Rewind {
+                turn: number(rest),
+                past: None,
+            }],
+            "compact" => vec![Input::Compact {
+                focus: (!rest.is_empty()).then(|| rest.to_owned()),
+            }],
+            "prepared" => {
+                let (compaction, rest) = word(rest);
+                let mut prepared = Prepared::default();
+                match word(rest) {
+                    ("carry", text) => prepared.carried = vec![Content::Text(text.into())],
+                    ("refuse", reason) => prepared.refused = Some(reason.into()),
+                    ("", _) => {}
+                    (other, _) => panic!("no such thing to prepare: {other}"),
+                }
+                let compaction = number(compaction);
+                vec![Input::CompactionPrepared {
+                    compaction,
+                    prepared,
+                }]
+            }
             "resumed" => vec![Input::Resumed],
             other => panic!("no such input: {other}"),
         };
@@ -202,12 +224,14 @@ impl Stage {
                     cache_write: 1.0,
                 });
             }
+            "window" => settings.window = Some(number(value)),
             "model" => settings.model = value.into(),
             "fallback" => {
                 settings.fallback = Some(Fallback {
                     model: value.into(),
                     max_output_tokens: Some(77),
                     escalated_output_tokens: None,
+                    window: None,
                     price: settings.price,
                 });
             }

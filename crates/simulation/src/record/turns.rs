@@ -126,6 +126,9 @@ impl World {
                 self.record.escalated = false;
                 self.record.again = true;
             }
+            Continue::Compact => {
+                self.break_law(Law::Truth, "room is made where there is enough");
+            }
             Continue::PauseTurn => {
                 self.see("continue: pause");
                 self.record.pauses += 1;

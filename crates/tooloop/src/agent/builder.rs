@@ -198,6 +198,7 @@ impl AgentBuilder {
             model: model.into(),
             max_output_tokens: output_tokens,
             escalated_output_tokens: escalated,
+            window: None,
             price: None,
         });
         self
@@ -218,6 +219,13 @@ impl AgentBuilder {
     /// The commands that are told what happens, and have a say in it.
     pub fn hooks(mut self, hooks: Hooks) -> Self {
         self.hooks = Some(hooks);
+        self
+    }
+
+    /// Whether the conversation is summed up by itself when it fills the model's window; so if this
+    /// is not called. It can be asked for at any time ([`crate::Session::compact`]).
+    pub fn compaction(mut self, automatic: bool) -> Self {
+        self.settings.compaction = automatic;
         self
     }
 
@@ -297,6 +305,7 @@ impl AgentBuilder {
         if let Some(fallback) = &mut fallback {
             let info = provider.info(&fallback.model);
             fallback.price = info.price;
+            fallback.window = Some(info.context_window);
             native &= info.structured_output;
         }
         let form = self.output.as_ref().map(|schema| schema.form(native));
@@ -314,6 +323,7 @@ impl AgentBuilder {
             system: self.prompt.text().into(),
             tools: registry.definitions(),
             price: model.price,
+            window: Some(model.context_window),
             fallback,
             output: form,
             stop_hook: self.stop_hook.is_some() || hooks.as_ref().is_some_and(stops),

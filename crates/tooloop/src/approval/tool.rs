@@ -62,6 +62,7 @@ impl ToolApprover {
             background: Background::default(),
             withheld: Withheld::nothing(),
             grants: Vec::new(),
+            is_read_only: false,
         };
         let run = AssertUnwindSafe(self.tool.run(&input, &context)).catch_unwind();
         let output = run.await.map_err(|_| "it failed inside".to_owned())?;

@@ -20,10 +20,21 @@ const MOST: usize = 10_000;
 #[derive(Debug)]
 pub struct PrivateTemp {
     path: PathBuf,
-    _lock: File,
+    /// `None` for one that is not there.
+    lock: Option<File>,
 }
 
 impl PrivateTemp {
+    /// The place that one would have in this folder, with nothing there: for who only wants to know
+    /// what would be allowed.
+    ///
+    /// # Errors
+    /// There is no such folder.
+    pub fn imagined(folder: &Path) -> io::Result<Self> {
+        let path = folder.canonicalize()?.join(format!("{NAME}0"));
+        Ok(Self { path, lock: None })
+    }
+
     /// Makes one in this folder.
     ///
     /// # Errors
@@ -41,7 +52,8 @@ impl PrivateTemp {
                     // One who sweeps may hold it for a moment; then it is gone, or is ours.
                     flock(&lock, FlockOperation::LockExclusive)?;
                     if path.exists() {
-                        return Ok(Self { path, _lock: lock });
+                        let lock = Some(lock);
+                        return Ok(Self { path, lock });
                     }
                     tries += 1;
                 }
@@ -89,7 +101,9 @@ impl PrivateTemp {
 
 impl Drop for PrivateTemp {
     fn drop(&mut self) {
-        remove(&self.path);
+        if self.lock.is_some() {
+            remove(&self.path);
+        }
     }
 }
 
@@ -139,6 +153,17 @@ mod tests {
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
         drop(temp);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn one_that_is_imagined_touches_nothing() {
+        let system = tempfile::tempdir().unwrap();
+        let temp = PrivateTemp::imagined(system.path()).unwrap();
+        assert!(!temp.path().exists());
+        let path = temp.path().to_owned();
+        fs::create_dir(&path).unwrap();
+        drop(temp);
+        assert!(path.exists());
     }
 
     #[test]

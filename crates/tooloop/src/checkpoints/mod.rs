@@ -1,9 +1,9 @@
 //! Old contents of what the calls of a session change, so that it can be restored.
 //!
 //! Before a call with effects runs, what it names is kept; before one that may change anything, the
-//! workspace is looked at, and again after it, beside the next model call. Nothing is done for calls that only read, and
-//! nothing before the first call with effects. What is kept lies beside the session's journal:
-//! contents under their hashes, and a record of changes ([`manifest`]).
+//! workspace is looked at, and again after it, beside the next model call. Nothing is done for calls
+//! that only read, and nothing before the first call with effects. What is kept lies beside the
+//! session's journal: contents under their hashes, and a record of changes ([`manifest`]).
 //!
 //! It must not know: what a turn is made of, or who asks for a rewind.
 

@@ -6,6 +6,7 @@ use tooloop_model::ToolUse;
 use tooloop_policy::AskCause;
 
 use super::Driver;
+use super::hooking::Answered;
 use crate::{Allowance, Approval, DeniedBy, Event, Question, Reply, Stopping};
 
 impl Driver {
@@ -43,10 +44,15 @@ impl Driver {
             .push(reply.map(move |reply| (ask, reply)).boxed());
     }
 
-    pub(super) fn replied(&mut self, ask: u64, reply: Reply) -> Option<Input> {
+    pub(super) fn replied(&mut self, ask: u64, answered: Answered) -> Option<Input> {
         let tool_use = self.asked.remove(&ask)?;
+        let Answered { reply, by_hook } = answered;
         if matches!(reply, Reply::Deny { .. } | Reply::DenyAndStop { .. }) {
-            self.gate.refused(&tool_use);
+            let by_a_person = !by_hook && matches!(self.approval, Approval::By(_));
+            self.gate.refused(&tool_use, by_a_person);
+            if let Some(turn) = self.turn.as_mut().filter(|_| by_hook) {
+                turn.answered_by_hook(&tool_use.id);
+            }
         }
         let answer = match reply {
             Reply::Allow => Answer::Allow {

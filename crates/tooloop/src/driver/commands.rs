@@ -51,6 +51,7 @@ impl Driver {
                 max_output_tokens,
                 escalated_output_tokens,
                 price: self.provider.info(&model).price,
+                window: Some(self.provider.info(&model).context_window),
                 model,
                 ..self.kernel.settings().clone()
             }))),
@@ -58,25 +59,13 @@ impl Driver {
                 limits,
                 ..self.kernel.settings().clone()
             }))),
-            Command::Rewind { turn, reply } => {
-                let turns = self.kernel.transcript().turns().len();
-                let refused = if self.turn.is_some() {
-                    SessionError::Busy
-                } else if !(1..=turns).contains(&turn) {
-                    SessionError::NoSuchTurn { turn, turns }
-                } else {
-                    self.rewinding = Some(reply);
-                    return Some(Input::Rewind { turn });
-                };
-                drop(reply.send(Err(refused)));
-                None
-            }
+            Command::Compact { focus, reply } => self.compact(focus, reply),
             Command::Inspect(reply) => {
                 drop(reply.send(self.kernel.transcript().clone()));
                 None
             }
             // Taken out before.
-            Command::RewindFiles { .. } => None,
+            Command::Rewind { .. } | Command::RewindFiles { .. } => None,
         }
     }
 

@@ -17,7 +17,7 @@ use tracing::Span;
 use super::Driver;
 use crate::hooks::{HookEvent, Said, SessionHooks, Subject};
 use crate::prompt::facts;
-use crate::{Allowance, Approval, Event, Question, Reply, Stopping};
+use crate::{Allowance, Approval, DeniedBy, Event, Question, Reply, Stopping};
 
 /// How long the end of a session waits for its hooks.
 const END: Duration = Duration::from_millis(1500);
@@ -26,7 +26,7 @@ const END: Duration = Duration::from_millis(1500);
 #[derive(Default)]
 pub(super) struct Hooking {
     pub(super) under_way: FuturesUnordered<BoxFuture<'static, Heard>>,
-    consults: HashMap<u64, CancellationToken>,
+    consults: HashMap<u64, (CancellationToken, ToolUse)>,
     /// The hooks of the session's beginning have not said all yet.
     starting: bool,
     /// What they have said, for the first prompt.
@@ -47,6 +47,25 @@ struct Prompt {
     number: u64,
     /// Ends its hooks; `None` if they do not run yet.
     running: Option<CancellationToken>,
+}
+
+/// What somebody said to a question, or a hook in their place.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) reply: Reply,
+    pub(super) by_hook: bool,
+}
+
+impl Answered {
+    const fn by_whom_was_asked(reply: Reply) -> Self {
+        let by_hook = false;
+        Self { reply, by_hook }
+    }
+
+    const fn by_a_hook(reply: Reply) -> Self {
+        let by_hook = true;
+        Self { reply, by_hook }
+    }
 }
 
 /// What hooks have said.
@@ -87,7 +106,8 @@ impl Driver {
 
     /// The session ends; nothing else of it runs any more.
     pub(super) async fn session_ends(&mut self) {
-        let subject = Subject::SessionEnd { reason: "other" };
+        let reason = self.why.get().copied().unwrap_or_default().name();
+        let subject = Subject::SessionEnd { reason };
         if let Some(hooks) = self.hooks.as_ref().filter(|hooks| hooks.wants(&subject)) {
             hooks.run(subject, Some(END), Span::none()).await;
         }
@@ -107,7 +127,10 @@ impl Driver {
             }
             Heard::Prompted(number, said) => self.prompted(number, said),
             Heard::Consulted(consult, said) => {
-                self.hooking.consults.remove(&consult)?;
+                let (_, tool_use) = self.hooking.consults.remove(&consult)?;
+                if matches!(said.verdict, Some(AdvisedVerdict::Deny { .. })) {
+                    self.refused_by_hook(tool_use);
+                }
                 let advice = Advice {
                     verdict: said.verdict,
                     input: said.input,
@@ -233,7 +256,7 @@ impl Driver {
     // ---- calls
 
     pub(super) fn consult(&mut self, consult: u64, tool_use: ToolUse) {
-        let subject = Subject::PreToolUse(tool_use);
+        let subject = Subject::PreToolUse(tool_use.clone());
         let running = self.run_hooks(subject, move |said| Heard::Consulted(consult, said));
         let running = running.unwrap_or_else(|| {
             // No hook is for this one.
@@ -241,18 +264,30 @@ impl Driver {
             self.hooking.under_way.push(ready(heard).boxed());
             CancellationToken::new()
         });
-        self.hooking.consults.insert(consult, running);
+        self.hooking.consults.insert(consult, (running, tool_use));
     }
 
     pub(super) fn cancel_consult(&mut self, consult: u64) {
-        if let Some(running) = self.hooking.consults.remove(&consult) {
+        if let Some((running, _)) = self.hooking.consults.remove(&consult) {
             running.cancel();
+        }
+    }
+
+    /// A hook wants a call refused: its no counts where the policy has none of its own.
+    fn refused_by_hook(&mut self, tool_use: ToolUse) {
+        let is_refused = self.gate.denies(&tool_use);
+        if let Some(turn) = self.turn.as_mut().filter(|_| !is_refused) {
+            turn.asked(tool_use.id, DeniedBy::Hook, None);
         }
     }
 
     /// Asks whoever is there, and the hooks that may answer in their place: the first answer counts.
     /// Where nobody is there, hooks are waited for.
-    pub(super) fn ask(&mut self, question: Question, cause: AskCause) -> BoxFuture<'static, Reply> {
+    pub(super) fn ask(
+        &mut self,
+        question: Question,
+        cause: AskCause,
+    ) -> BoxFuture<'static, Answered> {
         let tool_use = question.tool_use.clone();
         let nobody = matches!(self.approval, Approval::Nobody);
         if !nobody {
@@ -263,7 +298,7 @@ impl Driver {
         let reply = self.approval.ask(question);
         let subject = Subject::PermissionRequest(tool_use.clone());
         let Some(hooks) = self.hooks.clone().filter(|hooks| hooks.wants(&subject)) else {
-            return reply;
+            return reply.map(Answered::by_whom_was_asked).boxed();
         };
         let events = std::sync::Arc::clone(&self.events);
         let gate = std::sync::Arc::clone(&self.gate);
@@ -296,13 +331,14 @@ impl Driver {
         async move {
             if nobody {
                 return match hook.await {
-                    Some(answer) => answer,
-                    None => reply.await,
+                    Some(reply) => Answered::by_a_hook(reply),
+                    None => Answered::by_whom_was_asked(reply.await),
                 };
             }
             match select(Box::pin(hook), reply).await {
-                Either::Left((Some(answer), _)) | Either::Right((answer, _)) => answer,
-                Either::Left((None, reply)) => reply.await,
+                Either::Left((Some(reply), _)) => Answered::by_a_hook(reply),
+                Either::Right((reply, _)) => Answered::by_whom_was_asked(reply),
+                Either::Left((None, reply)) => Answered::by_whom_was_asked(reply.await),
             }
         }
         .boxed()

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, watch};
@@ -17,6 +17,7 @@ use tooloop_session::Store;
 use tooloop_tool::{Background, Registry};
 
 use super::Driver;
+use super::compacting::Compacting;
 use super::hooking::Hooking;
 use super::nested::Nested;
 use crate::checkpoints::{Checkpoints, Place};
@@ -75,6 +76,7 @@ pub(crate) fn start(parts: Parts) -> Session {
     let (noticing, noticed) = watch::channel(false);
     let background = Background::default();
     let end = CancellationToken::new();
+    let why = Arc::new(OnceLock::new());
     let id = parts.store.session();
     let workspace = parts.workspace.clone();
     let warnings = parts.warnings.clone();
@@ -84,6 +86,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         workspace: parts.workspace.clone(),
         border: parts.border.clone(),
     });
+    let journal = parts.journal.clone();
     let outputs = parts.outputs.as_ref().map(|(folder, _)| folder.clone());
     let temporary = parts
         .outputs
@@ -91,7 +94,12 @@ pub(crate) fn start(parts: Parts) -> Session {
     let checkpoints = parts
         .files
         .map(|place| Checkpoints::new(place, Arc::clone(&events), background.clone()));
-    let kernel = Kernel::new(parts.settings, Arc::clone(&gate) as _, parts.transcript);
+    let mut transcript = parts.transcript;
+    if parts.journal.is_none() {
+        // There is nothing that it could be read from again.
+        transcript.keep_past();
+    }
+    let kernel = Kernel::new(parts.settings, Arc::clone(&gate) as _, transcript);
     let kernel = match parts.ledger {
         Some(ledger) => kernel.with_ledger(ledger),
         None => kernel,
@@ -100,7 +108,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         Arc::new(SessionHooks {
             set,
             session: id,
-            journal: parts.journal,
+            journal: parts.journal.clone(),
             workspace: parts.workspace.clone(),
             policy: Arc::clone(&parts.policy),
             events: Arc::clone(&events),
@@ -114,9 +122,12 @@ pub(crate) fn start(parts: Parts) -> Session {
         hooking: Hooking::default(),
         nested: Nested::new(parts.instructions),
         told_facts: parts.told_facts,
+        why: Arc::clone(&why),
         output: parts.output,
         stop_hook: parts.stop_hook,
         judging: None,
+        compacting: Compacting::default(),
+        recorded_in: parts.journal,
         gate,
         provider: parts.provider,
         registry: parts.registry,
@@ -150,6 +161,7 @@ pub(crate) fn start(parts: Parts) -> Session {
     Session {
         id,
         workspace,
+        journal,
         warnings,
         commands,
         events,
@@ -157,6 +169,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         background,
         noticed,
         end,
+        why,
         task: Some(task),
     }
 }

@@ -60,6 +60,7 @@ impl Driver {
             background: self.background.clone(),
             withheld: self.gate.withheld(&tool_use.name),
             grants: self.gate.grants(&tool_use),
+            is_read_only: self.gate.is_read_only(),
         };
         self.events.send(&Event::ToolStarted {
             tool_use: tool_use.clone(),

@@ -103,6 +103,9 @@ pub(crate) enum Subject {
     SessionEnd {
         reason: &'static str,
     },
+    PreCompact {
+        trigger: &'static str,
+    },
     Notification {
         kind: &'static str,
         message: String,
@@ -122,6 +125,7 @@ impl Subject {
             Self::Stop { .. } => HookEvent::Stop,
             Self::SessionStart { .. } => HookEvent::SessionStart,
             Self::SessionEnd { .. } => HookEvent::SessionEnd,
+            Self::PreCompact { .. } => HookEvent::PreCompact,
             Self::Notification { .. } => HookEvent::Notification,
         }
     }
@@ -134,6 +138,7 @@ impl Subject {
             Self::Prompt(_) | Self::Stop { .. } => About::Nothing,
             Self::SessionStart { source } => About::Word(source),
             Self::SessionEnd { reason } => About::Word(reason),
+            Self::PreCompact { trigger } => About::Word(trigger),
             Self::Notification { kind, .. } => About::Word(kind),
         }
     }
@@ -147,6 +152,7 @@ impl Subject {
             | Self::Stop { .. }
             | Self::SessionStart { .. }
             | Self::SessionEnd { .. }
+            | Self::PreCompact { .. }
             | Self::Notification { .. } => None,
         }
     }
@@ -294,6 +300,7 @@ impl SessionHooks {
             }
             Subject::SessionStart { source } => tell("source", (*source).into()),
             Subject::SessionEnd { reason } => tell("reason", (*reason).into()),
+            Subject::PreCompact { trigger } => tell("trigger", (*trigger).into()),
             Subject::Notification { kind, message } => {
                 tell("notification_type", (*kind).into());
                 tell("message", message.as_str().into());

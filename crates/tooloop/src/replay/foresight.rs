@@ -92,6 +92,7 @@ pub(super) fn fallback(model: &str) -> Fallback {
         model: model.into(),
         max_output_tokens: Some(CAP),
         escalated_output_tokens: None,
+        window: None,
         price: None,
     }
 }
@@ -328,6 +329,7 @@ fn by_reason(said: Vec<Vec<Content>>, reason: &Continue) -> Vec<Queued> {
         | Continue::EscalateOutput
         | Continue::ContinueOutput
         | Continue::FallbackModel { .. }
+        | Continue::Compact
         | Continue::PauseTurn
         | Continue::SchemaRetry
         | Continue::StopHookBlocked => return Vec::new(),

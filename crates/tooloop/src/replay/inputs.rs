@@ -87,7 +87,10 @@ impl Player<'_> {
     /// A turn, or what else may happen between turns.
     fn begin(&mut self, expected: &Recorded) -> Step {
         match &expected.entry {
-            Entry::Rewound { turn } => self.step(Input::Rewind { turn: *turn }),
+            Entry::Rewound { turn } => self.step(Input::Rewind {
+                turn: *turn,
+                past: None,
+            }),
             _ if self.closes_a_death(expected) => Err(self.died("no turn is under way")),
             Entry::Message(message) if words::said(message.message()).is_some() => self.prompt(),
             _ => Err(self.stuck("no turn is under way")),

@@ -127,6 +127,7 @@ impl Live {
             background: self.background.clone(),
             withheld: self.gate.withheld(&tool_use.name),
             grants: self.gate.grants(tool_use),
+            is_read_only: self.gate.is_read_only(),
         };
         let run = AssertUnwindSafe(tool.run(input, &context)).catch_unwind();
         let result = run.await.unwrap_or_else(|_| {

@@ -283,6 +283,10 @@ impl<'a> Player<'a> {
                 self.asks.insert(tool_use.id, ask);
             }
             Effect::CancelAsk { .. } => self.asks.clear(),
+            // Nobody knows the window here, so the kernel makes no room by itself.
+            Effect::PrepareCompaction { .. }
+            | Effect::CancelCompaction { .. }
+            | Effect::CompactionEnded { .. } => {}
             Effect::AskStop { stop, .. } => self.stop = Some(stop),
             Effect::CancelStop { .. } => self.stop = None,
             Effect::StartTimer { timer, .. } => {

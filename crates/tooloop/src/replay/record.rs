@@ -4,7 +4,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 use tooloop_kernel::{Entry, Permission, TurnEnd};
-use tooloop_model::HistoryMessage;
+use tooloop_model::{Content, HistoryMessage};
 use tooloop_provider::{Cassette, Redactor};
 use tooloop_session::{Flush, SessionId, Store, StoreError};
 
@@ -72,7 +72,22 @@ fn redacted(redactor: &Redactor, entry: &Entry) -> Entry {
         },
         Entry::Retry { error, .. } => redactor.redact_error(error),
         Entry::TurnEnd(end) => redact_end(redactor, end),
-        Entry::CallStarted { .. }
+        Entry::Compacted {
+            summary,
+            request,
+            carried,
+            ..
+        } => {
+            redactor.redact_text(summary);
+            for part in request.iter_mut().chain(carried) {
+                match part {
+                    Content::Text(text) => redactor.redact_text(text),
+                    Content::Image(_) | Content::Document(_) => {}
+                }
+            }
+        }
+        Entry::Shortened { .. }
+        | Entry::CallStarted { .. }
         | Entry::Discarded { .. }
         | Entry::Spent { .. }
         | Entry::Continue(_)

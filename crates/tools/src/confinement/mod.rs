@@ -97,7 +97,11 @@ impl ToolConfinement {
     /// # Panics
     /// Outside of a tokio runtime, if it may reach some hosts.
     pub fn wall(&self) -> Result<Wall, ToolError> {
-        self.widened(Vec::new(), Path::new("/"))
+        self.widened(
+            SandboxProfile::clone(&self.profile),
+            Vec::new(),
+            Path::new("/"),
+        )
     }
 
     /// What a call runs in that was given this; `None`: in nothing.
@@ -109,11 +113,32 @@ impl ToolConfinement {
         if context.grants.contains(&Grant::Unconfined) {
             return Ok(None);
         }
-        self.widened(context.grants.clone(), directory).map(Some)
+        let mut profile = SandboxProfile::clone(&self.profile);
+        if context.is_read_only {
+            self.close(&mut profile);
+        }
+        self.widened(profile, context.grants.clone(), directory)
+            .map(Some)
     }
 
-    fn widened(&self, grants: Vec<Grant>, directory: &Path) -> Result<Wall, ToolError> {
-        let mut profile = SandboxProfile::clone(&self.profile);
+    /// Leaves nothing to be written but the folder for what does not last.
+    fn close(&self, profile: &mut SandboxProfile) {
+        let gaps = &self.sandbox.enforced().gaps;
+        let mapped = !gaps.contains(&tooloop_exec::Gap::SharedTemp);
+        // What the private folder would cover has to be seen all the same.
+        profile.writable.retain(|place| {
+            let mut covering = TempView::SEEN_AS.iter();
+            mapped && covering.any(|temp| place.starts_with(temp))
+        });
+        profile.read_only.extend(profile.writable.iter().cloned());
+    }
+
+    fn widened(
+        &self,
+        mut profile: SandboxProfile,
+        grants: Vec<Grant>,
+        directory: &Path,
+    ) -> Result<Wall, ToolError> {
         let mut everything = self.policy.network == Reach::Everything;
         let mut hosts: Vec<String> = match &self.policy.network {
             Reach::Hosts(hosts) => hosts.clone(),

@@ -90,7 +90,7 @@ impl Wall {
         let mut lines: Vec<&str> = output.lines().rev().take(LINES).collect();
         lines.reverse();
         let enforced = self.confined.sandbox.enforced();
-        let has_mounts = enforced.mechanism == Mechanism::Bubblewrap;
+        let has_mounts = enforced.mechanism != Mechanism::Landlock;
         for (index, line) in lines.iter().enumerate() {
             let lower = line.to_lowercase();
             let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));

@@ -14,8 +14,10 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::body::Follow;
-use super::denied::Denials;
+use super::denied::{Denials, Denied, DeniedWhy};
 use super::head::{self, Body, Head, Kind};
+use super::hello::{self, Hello};
+use super::hosts::Host;
 use super::reach::{Reach, Unreached};
 
 /// The most bytes of a head.
@@ -67,11 +69,11 @@ where
     };
     let behind = read.get(head.length..).unwrap_or_default();
     // Who is at either end sees the connection end; there is nobody else to tell.
-    drop(pass(client, server, head, behind, shared.idle_limit).await);
+    drop(pass(client, server, head, behind, shared).await);
 }
 
 impl Shared {
-    fn deny(&self, denied: super::Denied) {
+    fn deny(&self, denied: Denied) {
         let denials = self.denials.lock();
         let mut denials = denials.unwrap_or_else(PoisonError::into_inner);
         denials.note(denied);
@@ -136,7 +138,7 @@ async fn pass(
     mut server: TcpStream,
     head: Head,
     behind: &[u8],
-    idle_limit: Duration,
+    shared: &Shared,
 ) -> io::Result<()> {
     let moved = Moved::new();
     let (mut from_client, mut to_client) = tokio::io::split(client);
@@ -147,9 +149,18 @@ async fn pass(
                 to_client
                     .write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
                     .await?;
-                to_server.write_all(behind).await?;
                 moved.now();
-                let there = copy(&mut from_client, &mut to_server, &moved);
+                let there = async {
+                    // The other way is open meanwhile: not every server waits for its client.
+                    let first = beginning(behind, &mut from_client, &moved).await?;
+                    if let Some(why) = whom(&first, &head.host, head.port) {
+                        shared.deny(why);
+                        return Err(io::ErrorKind::PermissionDenied.into());
+                    }
+                    to_server.write_all(&first).await?;
+                    moved.now();
+                    copy(&mut from_client, &mut to_server, &moved).await
+                };
                 let back = copy(&mut from_server, &mut to_client, &moved);
                 tokio::try_join!(there, back).map(drop)
             }
@@ -175,8 +186,42 @@ async fn pass(
     tokio::select! {
         biased;
         passed = passing => passed,
-        () = moved.not_for(idle_limit) => Err(io::ErrorKind::TimedOut.into()),
+        () = moved.not_for(shared.idle_limit) => Err(io::ErrorKind::TimedOut.into()),
     }
+}
+
+/// Reads the first bytes that go through a tunnel, until they tell whom they are for.
+async fn beginning(
+    behind: &[u8],
+    from: &mut (impl AsyncRead + Unpin),
+    moved: &Moved,
+) -> io::Result<Vec<u8>> {
+    let mut first = behind.to_vec();
+    let mut buffer = vec![0; BUFFER];
+    while hello::look(&first) == Hello::Unfinished {
+        let count = from.read(&mut buffer).await?;
+        moved.now();
+        if count == 0 {
+            break;
+        }
+        first.extend_from_slice(buffer.get(..count).unwrap_or_default());
+    }
+    Ok(first)
+}
+
+/// Why what begins so does not go to that host.
+fn whom(first: &[u8], host: &Host, port: u16) -> Option<Denied> {
+    let (host, why) = match hello::look(first) {
+        Hello::Name(name) if Host::parse(&name).as_ref() == Some(host) => return None,
+        Hello::Name(name) => match Host::parse(&name) {
+            Some(other) => (other.to_string(), DeniedWhy::OtherName),
+            None => (host.to_string(), DeniedWhy::Unreadable),
+        },
+        Hello::Unreadable => (host.to_string(), DeniedWhy::Unreadable),
+        // The client has ended before it was whole, so that no server can make anything of it.
+        Hello::Nobody | Hello::Unfinished => return None,
+    };
+    Some(Denied { host, port, why })
 }
 
 /// When something last moved in either direction.

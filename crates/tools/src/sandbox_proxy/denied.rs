@@ -27,6 +27,10 @@ pub enum DeniedWhy {
     Port,
     /// It is a name of this machine or its network.
     LocalName,
+    /// A tunnel to another host was to lead there.
+    OtherName,
+    /// What was to go there looks like TLS and cannot be read.
+    Unreadable,
     /// It is at an address that is not one of the public internet.
     Private(IpAddr),
 }
@@ -40,6 +44,12 @@ impl fmt::Display for Denied {
             DeniedWhy::Port => formatter.write_str("the host is allowed, but not at this port"),
             DeniedWhy::LocalName => {
                 formatter.write_str("it is a name of this machine or its network")
+            }
+            DeniedWhy::OtherName => {
+                formatter.write_str("a tunnel to another host was to lead there")
+            }
+            DeniedWhy::Unreadable => {
+                formatter.write_str("what was to go there looks like TLS and cannot be read")
             }
             DeniedWhy::Private(address) => {
                 write!(

@@ -20,7 +20,7 @@ pub(super) struct Head {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A tunnel: what goes through it is not looked at.
+    /// A tunnel: only whom its beginning is for is looked at.
     Tunnel,
     /// One request in the clear: its head as it goes on, and how its body ends.
     Plain { head: Vec<u8>, body: Body },

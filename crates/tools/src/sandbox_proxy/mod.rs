@@ -3,8 +3,9 @@
 //! It listens on a Unix socket in a folder that only this user may enter, and on request on a port
 //! of this machine. It tunnels with CONNECT and passes plain HTTP on, one request a connection. Names
 //! are judged as they are asked for and resolved here, and what is connected to is an address that
-//! was looked at: private ones are refused as they are in [`crate::WebFetch`]. What goes through a
-//! tunnel is not looked at: a server that is reached there may be more than one host.
+//! was looked at: private ones are refused as they are in [`crate::WebFetch`]. If what a client sends
+//! first through a tunnel is a TLS ClientHello, the name in it has to be that of the host that was
+//! asked for, since a server may be more than one host; nothing else of a tunnel is looked at.
 //!
 //! A proxy is cheap (a folder, a socket and a task), so what is to reach more for once gets one of
 //! its own, and what was denied is known of each apart: see [`SandboxProxy::widened`].
@@ -32,14 +33,14 @@
 mod body;
 mod connection;
 mod denied;
+mod folder;
 mod head;
+mod hello;
 mod hosts;
 mod reach;
 
-use std::fs::DirBuilder;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -53,6 +54,7 @@ use crate::web::address::Exceptions;
 use crate::web::{Names, SystemNames};
 use connection::Shared;
 use denied::Denials;
+use folder::Folder;
 use reach::Reach;
 
 pub use denied::{Denied, DeniedWhy};
@@ -145,8 +147,9 @@ impl SandboxProxy {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn start(settings: SandboxProxySettings) -> Result<Self, SandboxProxyError> {
-        let folder = Folder::new(&settings.folder)?;
-        let socket = folder.0.join("proxy");
+        let folder = Folder::new(&settings.folder)
+            .map_err(|(path, source)| SandboxProxyError::Folder { path, source })?;
+        let socket = folder.path().join("proxy");
         let listen_failed =
             |place: String| move |source| SandboxProxyError::Listen { place, source };
         let unix =
@@ -243,36 +246,6 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = std::net::TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
     TcpListener::from_std(listener)
-}
-
-/// A folder for this user alone, gone with its value.
-#[derive(Debug)]
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(parent: &Path) -> Result<Self, SandboxProxyError> {
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |source| SandboxProxyError::Folder { path, source }
-        };
-        let mut random = [0; 8];
-        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
-            .map_err(|error| failed(parent)(error.into()))?;
-        let name = format!("tooloop-proxy-{:016x}", u64::from_ne_bytes(random));
-        let path = parent.join(name);
-        DirBuilder::new()
-            .mode(0o700)
-            .create(&path)
-            .map_err(failed(&path))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // If it cannot be removed, an empty folder stays.
-        drop(std::fs::remove_dir_all(&self.0));
-    }
 }
 
 /// The task that owns all connections.

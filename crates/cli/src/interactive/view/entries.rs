@@ -74,6 +74,7 @@ impl View {
                     Continue::ContinueOutput => "cut by the output limit: asked to go on",
                     Continue::Reminder => "told that it repeats itself",
                     Continue::NextStep
+                    | Continue::Compact
                     | Continue::Retry
                     | Continue::Steered
                     | Continue::FollowUp => return,
@@ -85,6 +86,23 @@ impl View {
                 let tool = known.map_or("a call", |call| &*call.tool_use.name);
                 let words = format!("· a hook has {tool} run with {}", input.get());
                 self.note(Style::Dim, &words, outs);
+            }
+            Entry::Shortened {
+                results,
+                before,
+                after,
+            } => {
+                let results = results.len();
+                let words = format!(
+                    "· {results} old results were cut short to make room: about {before} tokens, \
+                     now {after}"
+                );
+                self.note(Style::Dim, &words, outs);
+            }
+            Entry::Compacted { before, after, .. } => {
+                let words =
+                    format!("· the conversation was summed up: about {before} tokens, now {after}");
+                self.note(Style::Notice, &words, outs);
             }
             Entry::CallStarted { .. }
             | Entry::Permission {

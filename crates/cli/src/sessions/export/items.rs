@@ -146,7 +146,7 @@ impl Teller {
             }
             Entry::Spent { .. } => Vec::new(),
             Entry::Continue(reason) => match reason {
-                Continue::NextStep | Continue::Retry => Vec::new(),
+                Continue::NextStep | Continue::Retry | Continue::Compact => Vec::new(),
                 Continue::FallbackModel { model } => {
                     vec![Item::note(&format!("another model goes on: {model}"))]
                 }
@@ -166,6 +166,22 @@ impl Teller {
                 let words = exit::words(end).unwrap_or_else(|| "completed".into());
                 vec![Item::note(&format!("end of the turn: {words}"))]
             }
+            Entry::Shortened {
+                results,
+                before,
+                after,
+            } => vec![Item::note(&format!(
+                "{} old results were cut short to make room: about {before} tokens, now {after}",
+                results.len()
+            ))],
+            Entry::Compacted {
+                summary,
+                before,
+                after,
+                ..
+            } => vec![Item::note(&format!(
+                "the conversation was summed up: about {before} tokens, now {after}\n\n{summary}"
+            ))],
             Entry::Rewound { turn } => vec![Item::note(&format!(
                 "taken back to before turn {turn}: what was said since is no part of the \
                  conversation any more"

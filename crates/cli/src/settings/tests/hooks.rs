@@ -129,3 +129,49 @@ fn bare_runs_no_hooks_but_those_of_the_managed_file() {
     let managed = format!("allow_managed_hooks_only = true\n{}", hook("managed"));
     assert_eq!(commands(&world.instead(MANAGED_FILE, managed)), ["managed"]);
 }
+
+#[test]
+fn a_script_that_a_hook_of_the_folder_names_is_part_of_it() {
+    const SCRIPT: &str = "/w/hooks/x.py";
+    let hooks = "[[hooks]]\nevent = \"Stop\"\ncommand = \"python3 hooks/x.py\"\n\
+                 [[hooks]]\nevent = \"Stop\"\ncommand = \"say done\"\n";
+    let world = World::new()
+        .file(PROJECT, hooks)
+        .file(SCRIPT, "one")
+        .trusting();
+    let commands = |world: &World| -> Vec<String> {
+        let hooks = world.settings().hooks.into_iter();
+        hooks.map(|hook| hook.command).collect()
+    };
+    assert_eq!(commands(&world), ["python3 hooks/x.py", "say done"]);
+    let world = world.instead(SCRIPT, "two");
+    assert_eq!(commands(&world), ["say done"]);
+    let mut gone = world.instead(SCRIPT, "one");
+    assert_eq!(commands(&gone).len(), 2);
+    gone.files.retain(|(name, _)| *name != SCRIPT);
+    assert_eq!(commands(&gone), ["say done"]);
+    // Nor is one trusted that was not there to be looked at.
+    let later = gone.trusting();
+    assert_eq!(commands(&later).len(), 2);
+    assert_eq!(commands(&later.file(SCRIPT, "one")), ["say done"]);
+}
+
+#[test]
+fn a_hook_that_names_too_much_is_not_trusted() {
+    let many: Vec<_> = (0..300).map(|number| number.to_string()).collect();
+    let hook = format!(
+        "[[hooks]]\nevent = \"Stop\"\ncommand = \"say {}\"\n",
+        many.join(" ")
+    );
+    let mut world = World::new().file(PROJECT, hook);
+    let loaded = world.load().unwrap();
+    assert!(loaded.settings.hooks.is_empty());
+    assert!(loaded.widenings[0].fingerprint.is_err());
+    assert!(
+        loaded.warnings[0].contains("cannot be trusted: it names more files"),
+        "{:?}",
+        loaded.warnings
+    );
+    world.sources.approvals = Approvals::Everything;
+    assert_eq!(world.settings().hooks.len(), 1);
+}

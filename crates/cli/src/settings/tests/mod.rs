@@ -71,7 +71,9 @@ impl World {
     /// With all approved that the folder's files want now.
     fn trusting(mut self) -> Self {
         let wanted = self.load().unwrap().widenings.into_iter();
-        let wanted = wanted.map(|widening| widening.fingerprint).collect();
+        let wanted = wanted
+            .map(|widening| widening.fingerprint.unwrap())
+            .collect();
         self.sources.approvals = Approvals::These(wanted);
         self
     }

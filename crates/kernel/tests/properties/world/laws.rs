@@ -97,6 +97,9 @@ impl World {
                 self.now.stop = Some(*stop);
             }
             Effect::CancelStop { stop } => assert_eq!(self.now.stop.take(), Some(*stop)),
+            Effect::PrepareCompaction { .. }
+            | Effect::CancelCompaction { .. }
+            | Effect::CompactionEnded { .. } => panic!("there is no window here: {effect:?}"),
             Effect::EndTurn { end, unsent } => {
                 assert!(next.is_none(), "the end of the turn is not the last effect");
                 assert!(self.now.in_turn && self.now.is_quiet() && self.kernel.is_idle());
@@ -170,6 +173,8 @@ impl World {
             | Entry::Continue(_)
             | Entry::Spent { .. }
             | Entry::Rewound { .. }
+            | Entry::Shortened { .. }
+            | Entry::Compacted { .. }
             | Entry::TurnEnd(_) => {}
         }
         self.journal.push(entry.clone());
@@ -333,6 +338,8 @@ impl Record {
             | Entry::Continue(_)
             | Entry::Spent { .. }
             | Entry::Rewound { .. }
+            | Entry::Shortened { .. }
+            | Entry::Compacted { .. }
             | Entry::TurnEnd(_) => {}
         }
     }

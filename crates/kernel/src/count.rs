@@ -1,0 +1,143 @@
+//! What providers have counted of a conversation, and how far the estimate of the rest is out.
+
+use std::sync::Arc;
+
+use tooloop_model::HistoryMessage;
+
+use crate::estimate;
+
+/// What a provider has counted of a conversation, and what has changed in it since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Count {
+    /// The tokens that it told.
+    pub(crate) tokens: u64,
+    /// For how many messages from the beginning, as they are now.
+    pub(crate) messages: usize,
+    /// The tokens that what is no part of it any more likely had.
+    removed: u64,
+    /// The tokens that what stands in its place likely has, and has at most.
+    added: u64,
+    added_most: u64,
+}
+
+impl Count {
+    pub(crate) const fn new(tokens: u64, messages: usize) -> Self {
+        Self {
+            tokens,
+            messages,
+            removed: 0,
+            added: 0,
+            added_most: 0,
+        }
+    }
+
+    /// The oldest `cut` messages, which likely had `removed` tokens, have another one in their place.
+    /// `None` if what was counted is all gone.
+    pub(crate) fn replaced(
+        self,
+        cut: usize,
+        removed: u64,
+        instead: &Arc<HistoryMessage>,
+    ) -> Option<Self> {
+        let left = self.messages.checked_sub(cut).filter(|left| *left > 0)?;
+        let instead = std::slice::from_ref(instead);
+        Some(Self {
+            messages: left.saturating_add(1),
+            removed: self.removed.saturating_add(removed),
+            added: self.added.saturating_add(estimate::messages(instead)),
+            added_most: self.added_most.saturating_add(estimate::most(instead)),
+            ..self
+        })
+    }
+
+    /// Of what was counted, this much is gone.
+    pub(crate) const fn shortened(self, removed: u64) -> Self {
+        Self {
+            removed: self.removed.saturating_add(removed),
+            ..self
+        }
+    }
+
+    /// Whether nothing has changed since it was counted.
+    pub(crate) const fn is_exact(&self) -> bool {
+        self.removed == 0 && self.added == 0
+    }
+
+    /// The tokens that what was counted likely has now.
+    pub(crate) fn likely(&self, calibration: Calibration) -> u64 {
+        self.tokens
+            .saturating_sub(calibration.apply(self.removed))
+            .saturating_add(calibration.apply(self.added))
+    }
+
+    /// The tokens that it has at most.
+    pub(crate) const fn most(&self) -> u64 {
+        self.tokens.saturating_add(self.added_most)
+    }
+}
+
+/// How far the estimate is out: what providers counted, against what was expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Calibration {
+    /// What an estimated token is in the provider's tokens, in thousandths.
+    per_mille: u64,
+    /// The sum of how far each expectation was out, and of what was counted.
+    error: u64,
+    counted: u64,
+}
+
+impl Default for Calibration {
+    fn default() -> Self {
+        Self {
+            per_mille: 1000,
+            error: 0,
+            counted: 0,
+        }
+    }
+}
+
+/// Too little to learn from.
+const LEAST: u64 = 100;
+
+impl Calibration {
+    /// The estimate, corrected by what was learnt.
+    #[must_use]
+    pub const fn apply(self, estimated: u64) -> u64 {
+        estimated.saturating_mul(self.per_mille) / 1000
+    }
+
+    /// What comes to so many tokens once it is corrected.
+    pub(crate) fn undo(self, tokens: u64) -> u64 {
+        let scaled = tokens.saturating_mul(1000).checked_div(self.per_mille);
+        scaled.unwrap_or(tokens)
+    }
+
+    /// What an estimated token is in the provider's tokens.
+    #[must_use]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "at most a few thousand thousandths"
+    )]
+    pub const fn factor(self) -> f64 {
+        self.per_mille as f64 / 1000.0
+    }
+
+    /// How far expectations were out, in percent of what was counted; `None` before the first.
+    #[must_use]
+    pub fn error_percent(self) -> Option<u64> {
+        self.error.saturating_mul(100).checked_div(self.counted)
+    }
+
+    /// What was estimated at so many tokens, uncorrected, was counted as so many.
+    pub(crate) fn learn(&mut self, estimated: u64, counted: u64) {
+        if estimated < LEAST || counted == 0 {
+            return;
+        }
+        self.error = self
+            .error
+            .saturating_add(self.apply(estimated).abs_diff(counted));
+        self.counted = self.counted.saturating_add(counted);
+        let ratio = (counted.saturating_mul(1000) / estimated).clamp(400, 4_000);
+        self.per_mille = self.per_mille.saturating_mul(3).saturating_add(ratio) / 4;
+    }
+}

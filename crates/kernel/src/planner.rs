@@ -1,0 +1,229 @@
+//! What a model's window has room for, and what goes when it is full.
+//!
+//! Pure arithmetic over a history: what is to be cut short, what is to be summed up, what is kept.
+//! When that is done, and what comes of it, is the machine's part (`machine/compacting.rs`).
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tooloop_model::{Content, ContentBlock, HistoryMessage, Message, ToolUse, ToolUseId};
+
+use crate::estimate;
+
+/// The tokens between the point at which the conversation is summed up and the reply that must
+/// still fit: what one step may add before anybody counts it.
+const MARGIN: u64 = 13_000;
+
+/// The newest tokens that a summary leaves as they are.
+const KEEP: u64 = 20_000;
+
+/// The longest summary.
+const SUMMARY: u64 = 8_000;
+
+/// What tools carry over, five pieces of 5,000 tokens.
+const CARRIED: u64 = 25_000;
+
+/// A window below this is shared out more sparingly.
+const SMALL_WINDOW: u64 = 32_000;
+
+/// A result that likely has fewer tokens is left as it is.
+const LEAST_STALE: u64 = 150;
+
+/// What is left of a result that is cut short, in characters: so much of its beginning, and so much
+/// of its end.
+pub(crate) const LEFT: usize = 120;
+
+/// What the rest of a cut result is told in, likely.
+const STUB: u64 = 100;
+
+/// How a model's window is shared out, in tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// The whole window, input and output together.
+    pub window: u64,
+    /// The system prompt and the tools.
+    pub fixed: u64,
+    /// What is set aside for the reply.
+    pub output: u64,
+}
+
+impl Room {
+    /// Shares a window out. `cap` is the output cap.
+    #[must_use]
+    pub fn new(window: u64, fixed: u64, cap: Option<u64>) -> Self {
+        let free = window.saturating_sub(fixed);
+        let most = if window < SMALL_WINDOW {
+            free / 6
+        } else {
+            free / 3
+        };
+        Self {
+            window,
+            fixed,
+            output: cap.map_or(most, |cap| cap.min(most)),
+        }
+    }
+
+    /// Beyond so many tokens of input the conversation is summed up: the window less the output cap
+    /// and 13,000 tokens, or less in a small window.
+    #[must_use]
+    pub fn threshold(&self) -> u64 {
+        let free = self.window.saturating_sub(self.fixed);
+        let margin = MARGIN.min(free / 9);
+        self.window
+            .saturating_sub(self.output)
+            .saturating_sub(margin)
+    }
+
+    /// Beyond so many tokens of input there is no room for a reply that is worth it.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.window.saturating_sub((self.output / 2).clamp(1, 1024))
+    }
+
+    /// What the conversation may have before it is summed up.
+    const fn conversation(&self) -> u64 {
+        let free = self.window.saturating_sub(self.fixed);
+        let margin = if free / 9 < MARGIN { free / 9 } else { MARGIN };
+        free.saturating_sub(self.output).saturating_sub(margin)
+    }
+
+    /// The newest tokens that a summary leaves as they are.
+    pub(crate) fn keep(&self) -> u64 {
+        KEEP.min(self.conversation() / 5)
+    }
+
+    /// The longest summary.
+    pub(crate) fn summary(&self) -> u64 {
+        SUMMARY.min(self.conversation() / 6).max(64)
+    }
+
+    /// What tools may carry over in all.
+    pub(crate) fn carried(&self) -> u64 {
+        CARRIED.min(self.conversation() / 6)
+    }
+
+    /// What the input must come down to for cutting results short to be worth it.
+    pub(crate) const fn relief(&self) -> u64 {
+        self.fixed.saturating_add(self.conversation() / 10 * 6)
+    }
+}
+
+/// Where what no model has answered yet begins: it is kept whatever its size, and its results are
+/// never shortened.
+fn unseen(messages: &[Arc<HistoryMessage>]) -> usize {
+    let newest = messages
+        .iter()
+        .rposition(|message| matches!(message.message(), Message::Assistant(_)));
+    match newest {
+        None => 0,
+        Some(reply) => match messages.get(reply.saturating_add(1)).map(|m| m.message()) {
+            // The reply's calls, and their results; or the last word.
+            Some(Message::ToolResults(_)) | None => reply,
+            Some(Message::User(_) | Message::Assistant(_)) => reply.saturating_add(1),
+        },
+    }
+}
+
+/// How many of the oldest messages a summary stands for, if it leaves the newest `keep` tokens, or
+/// what is not answered yet if that is more. Never parts a call from its result.
+pub(crate) fn cut(messages: &[Arc<HistoryMessage>], keep: u64) -> usize {
+    let mut cut = unseen(messages);
+    let after = messages.get(cut..).unwrap_or_default();
+    let mut tokens = estimate::messages(after);
+    for (place, message) in messages.iter().enumerate().take(cut).rev() {
+        tokens = tokens.saturating_add(estimate::message(message));
+        if tokens > keep {
+            break;
+        }
+        if begins(message) {
+            cut = place;
+        }
+    }
+    cut
+}
+
+/// Whether a history may begin with this message.
+pub(crate) fn begins(message: &HistoryMessage) -> bool {
+    match message.message() {
+        Message::User(_) | Message::Assistant(_) => true,
+        Message::ToolResults(_) => false,
+    }
+}
+
+/// The results that may be cut short, and the tokens that this likely saves: those that are older
+/// than what is kept, and those of calls that were made again later; of what the model has seen.
+pub(crate) fn stale(messages: &[Arc<HistoryMessage>], keep: u64) -> (Vec<ToolUseId>, u64) {
+    let unseen = unseen(messages);
+    let cut = cut(messages, keep);
+    let mut again: HashSet<(&str, &str)> = HashSet::new();
+    let mut superseded: HashSet<&ToolUseId> = HashSet::new();
+    for message in messages.iter().rev() {
+        if let Message::Assistant(reply) = message.message() {
+            for tool_use in reply.content.iter().rev().filter_map(tool_use) {
+                if !again.insert((&tool_use.name, tool_use.input.json())) {
+                    superseded.insert(&tool_use.id);
+                }
+            }
+        }
+    }
+    let mut results = Vec::new();
+    let mut saved = 0_u64;
+    for (place, message) in messages.iter().enumerate().take(unseen) {
+        let Message::ToolResults(answers) = message.message() else {
+            continue;
+        };
+        for answer in answers {
+            let tokens = estimate::result(answer);
+            if tokens >= LEAST_STALE && (place < cut || superseded.contains(&answer.tool_use_id)) {
+                results.push(answer.tool_use_id.clone());
+                saved = saved.saturating_add(tokens.saturating_sub(STUB));
+            }
+        }
+    }
+    (results, saved)
+}
+
+const fn tool_use(block: &ContentBlock) -> Option<&ToolUse> {
+    match block {
+        ContentBlock::ToolUse(tool_use) => Some(tool_use),
+        ContentBlock::Text { .. }
+        | ContentBlock::Thinking { .. }
+        | ContentBlock::RedactedThinking(_)
+        | ContentBlock::Vendor(_) => None,
+    }
+}
+
+/// The newest messages that have at most so many tokens, for a request that is to be a summary's;
+/// if some are left out, words that say so stand in their place, and what the user wants.
+pub(crate) fn fitting(
+    messages: &[Arc<HistoryMessage>],
+    request: &[Arc<HistoryMessage>],
+    most: u64,
+) -> Vec<Arc<HistoryMessage>> {
+    let mut tokens = estimate::messages(request);
+    let mut from = messages.len();
+    for (place, message) in messages.iter().enumerate().rev() {
+        tokens = tokens.saturating_add(estimate::message(message));
+        if tokens > most {
+            break;
+        }
+        if begins(message) {
+            from = place;
+        }
+    }
+    if from == 0 {
+        return messages.to_vec();
+    }
+    let words = "(The beginning of the conversation is left out here: it does not fit. What the \
+                 user wants now:)";
+    let mut said = vec![Content::Text(words.into())];
+    for message in request {
+        if let Message::User(content) = message.message() {
+            said.extend(content.iter().cloned());
+        }
+    }
+    let mut fitting = vec![Arc::new(HistoryMessage::new(Message::User(said)))];
+    fitting.extend(messages.get(from..).unwrap_or_default().iter().cloned());
+    fitting
+}

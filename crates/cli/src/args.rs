@@ -43,6 +43,8 @@ pub(crate) enum Command {
     Sessions(SessionsCommand),
     /// Show each setting and where its value comes from
     Config(Box<RunArgs>),
+    /// Print the system prompt that a run here would have, or what its sections come to
+    Prompt(Box<PromptArgs>),
     /// Say what is allowed here, and why
     #[command(subcommand)]
     Permissions(PermissionsCommand),
@@ -99,6 +101,18 @@ pub(crate) enum MemoryCommand {
     },
     /// Print the folder that the notes are in
     Path,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PromptArgs {
+    /// The sections with their bytes and estimated tokens, and the definitions of tools
+    #[arg(long)]
+    pub(crate) sections: bool,
+    /// One JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
 }
 
 #[derive(Debug, Args)]
@@ -462,13 +476,13 @@ pub(crate) struct RunArgs {
     /// rather than refuse it and go on
     #[arg(long)]
     pub(crate) strict_permissions: bool,
-    /// The whole system prompt
+    /// What the system prompt says of the agent, its work, tools and surroundings; instructions stay
     #[arg(long, value_name = "TEXT", conflicts_with = "system_prompt_file")]
     pub(crate) system_prompt: Option<String>,
-    /// A file with the whole system prompt
+    /// A file with that
     #[arg(long, value_name = "FILE")]
     pub(crate) system_prompt_file: Option<PathBuf>,
-    /// What to add to the system prompt
+    /// What to add at the end of the system prompt
     #[arg(
         long,
         value_name = "TEXT",
@@ -505,8 +519,8 @@ pub(crate) struct RunArgs {
     /// A file with settings that beat those of user and project
     #[arg(long, value_name = "FILE")]
     pub(crate) settings: Option<PathBuf>,
-    /// Read no settings file of the folder, not even what it forbids, and run no hooks but those of
-    /// the managed file
+    /// Read no settings file of the folder, not even what it forbids, no instruction files, and run
+    /// no hooks but those of the managed file
     #[arg(long)]
     pub(crate) bare: bool,
     /// Apply, for this run, all that the folder's settings files want: hooks, rules that allow,

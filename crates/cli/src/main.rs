@@ -16,6 +16,7 @@ mod output;
 mod permissions;
 mod print;
 mod project_rules;
+mod prompt;
 mod questions;
 mod records;
 mod replay;
@@ -117,6 +118,7 @@ fn dispatch(cli: Cli) -> Result<Status, Failure> {
         Some(Command::Demo(args)) => block_on(demo::demo(args)),
         Some(Command::Hello(args)) => block_on(demo::hello(args)),
         Some(Command::Config(args)) => config(&args),
+        Some(Command::Prompt(args)) => block_on(prompt::run(*args)),
         Some(Command::Permissions(command)) => block_on(permissions::run(command)),
         Some(Command::Replay(args)) => block_on(replay::replay(*args)),
         Some(Command::Agents(args)) => agents::run(&args),

@@ -15,8 +15,8 @@ use tooloop::tools::{
     BashSettings, LocalOps, Ops, Skill, SkillSet, TerminalSettings, WebFetchSettings,
 };
 use tooloop::{
-    Agent, AgentBuilder, AgentModel, AgentTypes, Limits, Mode, OutputSchema, Policy, PromptSection,
-    RetryPolicy, Rule, bash_only_system_prompt, default_system_prompt,
+    Agent, AgentBuilder, AgentModel, AgentTypes, Limits, Mode, OutputSchema, Policy, RetryPolicy,
+    Rule,
 };
 
 pub(crate) use self::loading::{load_settings, load_settings_asking};
@@ -29,12 +29,13 @@ use crate::exit::{Failure, Status};
 use crate::knowledge::{self, Calls};
 use crate::permissions::RuleSources;
 use crate::project_rules::ProjectRules;
+use crate::prompt::{self, Ingredients, Prompt};
 use crate::replay;
 use crate::secrets;
 use crate::sessions;
 use crate::settings::{self, Loaded, Settings};
 use crate::telemetry::{self, Telemetry};
-use crate::toolset::{self, Materials, ToolSet};
+use crate::toolset::{self, Materials};
 use crate::wall::{Attempt, SandboxReport, Tried, Wall};
 
 /// What a run is made of, whatever its front end.
@@ -247,16 +248,17 @@ pub(crate) fn assemble(
     let window = provider.info(&model).context_window;
     let knowledge = knowledge::gather(args.bare, workspace, &settings, window);
     warnings.extend(knowledge.warnings);
+    let policy = policy(&settings, workspace, &wall, &knowledge.skills);
+    let secrets = secrets::for_results(&settings);
     let agent = agent(
         &settings,
         Arc::clone(&provider),
         &model,
         caps,
-        system_prompt(args, &settings.tools, workspace, knowledge.sections)?,
-        policy(&settings, workspace, &wall, &knowledge.skills),
+        policy.clone(),
     )
     .workspace(workspace)
-    .secrets(secrets::for_results(&settings));
+    .secrets(secrets.clone());
     let agent = match &wall.border {
         Some(border) => agent.border(border.clone()),
         None => agent,
@@ -285,6 +287,27 @@ pub(crate) fn assemble(
         ops,
     };
     let agent = toolset::equip(agent, &settings.tools, materials);
+    let ingredients = Ingredients {
+        args,
+        settings: &settings,
+        workspace,
+        folders: further,
+        tools: agent.tool_names(),
+        policy: &policy,
+        border: wall.border.as_ref(),
+        secrets: &secrets,
+    };
+    let Prompt {
+        system,
+        instructions,
+        warnings: more,
+    } = prompt::prompt(ingredients, knowledge.sections)?;
+    warnings.extend(more);
+    let agent = agent.system(system).told_facts(!args.bare);
+    let agent = match instructions {
+        Some(instructions) => agent.instructions(instructions),
+        None => agent,
+    };
     let agent = agent.hooks(hooks(&settings, &processes, &rules, workspace, &wall));
     let agent = folders
         .into_iter()
@@ -381,14 +404,12 @@ fn agent(
     provider: Arc<dyn Provider>,
     model: &str,
     caps: Caps,
-    system: String,
     policy: Policy,
 ) -> AgentBuilder {
     let (cap, escalated) = caps.of(&*provider, model);
     Agent::builder()
         .provider(provider)
         .model(model)
-        .system(system)
         .output_tokens(cap, escalated)
         .max_parallel_tools(settings.max_parallel_tools)
         .retry(RetryPolicy {
@@ -503,35 +524,4 @@ fn output_schema(schema: &str) -> Result<OutputSchema, Failure> {
         None => schema.to_owned(),
     };
     OutputSchema::parse(&text).map_err(|error| Failure::usage(format!("--json-schema: {error}")))
-}
-
-fn system_prompt(
-    args: &RunArgs,
-    tools: &ToolSet,
-    workspace: &Path,
-    sections: Vec<PromptSection>,
-) -> Result<String, Failure> {
-    let read = |path: &PathBuf| {
-        std::fs::read_to_string(path)
-            .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))
-    };
-    let mut system = match (&args.system_prompt, &args.system_prompt_file) {
-        (Some(text), _) => text.clone(),
-        (None, Some(path)) => read(path)?,
-        (None, None) if *tools == ToolSet::BashOnly => bash_only_system_prompt(workspace),
-        (None, None) => default_system_prompt(workspace),
-    };
-    let more = match (&args.append_system_prompt, &args.append_system_prompt_file) {
-        (Some(text), _) => Some(text.clone()),
-        (None, Some(path)) => Some(read(path)?),
-        (None, None) => None,
-    };
-    let sections = sections.into_iter().map(|section| section.text);
-    for more in sections.chain(more) {
-        if !system.is_empty() {
-            system.push_str("\n\n");
-        }
-        system.push_str(&more);
-    }
-    Ok(system)
 }

@@ -18,6 +18,12 @@ pub const USER_FOLDER_VARIABLE: &str = "CLAUDE_CONFIG_DIR";
 /// The name of the file of a person in that other folder.
 pub const USER_FILE: &str = "settings.json";
 
+/// The file with what agents are to know in a folder, from the folder on.
+pub const INSTRUCTIONS: &str = "CLAUDE.md";
+
+/// The same of a person, from their home folder on.
+pub const USER_INSTRUCTIONS: &str = ".claude/CLAUDE.md";
+
 /// The variable by which hooks find the folder that they are run for.
 pub const PROJECT_FOLDER_VARIABLE: &str = "CLAUDE_PROJECT_DIR";
 

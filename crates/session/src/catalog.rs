@@ -288,7 +288,7 @@ fn summarise(path: PathBuf, modified: SystemTime, bytes: u64) -> Result<Summary,
 }
 
 fn first_words(content: &[Content]) -> String {
-    let text = content.iter().find_map(|part| match part {
+    let text = Content::said(content).find_map(|part| match part {
         Content::Text(text) => Some(text.as_str()),
         Content::Image(_) | Content::Document(_) => None,
     });

@@ -60,7 +60,7 @@ impl Run<'_> {
     pub(super) async fn all(mut self, prompts: Prompts) -> (Last, Signals, Option<Status>) {
         let outcome = match prompts {
             Prompts::One(prompt) => {
-                let content = Some(vec![Content::Text(prompt)]);
+                let content = Some(vec![Content::Text(prompt).as_said()]);
                 let report = self.turn(content, &mut Lines::default()).await;
                 Outcome::Untold(report.and_then(|report| {
                     report.ok_or_else(|| Failure::from(SessionError::BlankPrompt))

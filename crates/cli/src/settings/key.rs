@@ -77,6 +77,7 @@ pub(super) static KEYS: [Key; 47] = [
     key("sandbox_hidden", Free, |s| Slot::Paths(&mut s.sandbox_hidden), "files and folders that may not even be read"),
     key("sandbox_caches", Narrower(|new, old| new.sandbox_caches <= old.sandbox_caches), |s| Slot::Flag(&mut s.sandbox_caches), "whether the caches of package managers and compilers are writable"),
     key("sandbox_hooks", Narrower(|new, old| new.sandbox_hooks >= old.sandbox_hooks), |s| Slot::Flag(&mut s.sandbox_hooks), "whether hooks run in the sandbox too"),
+    key("instructions", WithTrust, |s| Slot::Flag(&mut s.instructions), "whether instruction files (`AGENTS.md` and the like) are read"),
     key("shell", WithTrust, |s| Slot::Program(&mut s.shell), "the shell that runs commands, in place of `bash` or `sh`"),
     key("spool_max_bytes", Narrower(|new, old| new.spool_max_bytes <= old.spool_max_bytes), |s| Slot::Number(&mut s.spool_max_bytes, 0..=1 << 50), "how much output of one command is kept in a file"),
     key("checkpoints", WithTrust, |s| Slot::Flag(&mut s.checkpoints), "whether the old contents of changed files are kept, so that a rewind can restore them"),

@@ -26,6 +26,7 @@ mod hooks;
 mod jobs;
 mod memory;
 mod permissions;
+mod prompt;
 mod replay;
 mod retries;
 mod rewind;

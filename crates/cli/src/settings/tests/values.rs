@@ -109,6 +109,7 @@ const GOOD: [(&str, &str, &str, &str); 47] = [
     ("sandbox_hidden", "[\"/keys\"]", "/keys", "[\"/keys\"]"),
     ("sandbox_caches", "false", "false", "false"),
     ("sandbox_hooks", "false", "false", "false"),
+    ("instructions", "false", "false", "false"),
     ("shell", "\"/bin/zsh\"", "/bin/zsh", "\"/bin/zsh\""),
     ("spool_max_bytes", "1000", "1000", "1000"),
     ("checkpoints", "false", "false", "false"),

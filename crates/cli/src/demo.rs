@@ -14,7 +14,9 @@ use clap::Parser;
 use tooloop::exec::Processes;
 use tooloop::journal::SessionId;
 use tooloop::provider::ReplayProvider;
-use tooloop::{Content, ContentBlock, Entry, Event, Message, Mode, Session, StreamEvent, TurnEnd};
+use tooloop::{
+    AgentTypes, Content, ContentBlock, Entry, Event, Message, Mode, Session, StreamEvent, TurnEnd,
+};
 
 use crate::args::{Cli, DemoArgs, OutputFormat, RunArgs};
 use crate::exit::{self, Failure, Status};
@@ -55,6 +57,7 @@ async fn recorded(args: DemoArgs, remarks: &[&str]) -> Result<Status, Failure> {
         provider: Arc::new(provider),
         model: "recording".into(),
         fallback: None,
+        agents: AgentTypes::default(),
     };
     let setup = setup::assemble(&typed, &folder.0, loaded, open, asked, tried)?;
     let note = "the model's part is a recording of a small local model; the loop, the commands and \

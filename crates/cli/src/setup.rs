@@ -35,7 +35,7 @@ use crate::secrets;
 use crate::sessions;
 use crate::settings::{self, Loaded, Settings};
 use crate::telemetry::{self, Telemetry};
-use crate::toolset::{self, Materials};
+use crate::toolset::{self, Materials, ToolSet};
 use crate::wall::{Attempt, SandboxReport, Tried, Wall};
 
 /// What a run is made of, whatever its front end.
@@ -162,7 +162,7 @@ pub(crate) async fn setup(
 }
 
 /// Who can be had to work for the agent, and who writes for them as well.
-fn agents(
+pub(crate) fn agents(
     args: &RunArgs,
     settings: &Settings,
     workspace: &Path,

@@ -65,18 +65,6 @@ pub fn subagents_of(journal: &Path) -> Vec<Summary> {
     summaries
 }
 
-fn journals_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .filter_map(Result::ok)
-        .map(|file| file.path())
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "jsonl")
-        })
-}
-
 /// The journals of subagents below a folder of journals whose names begin so.
 fn subagents_named(folder: &Path, name: &str, depth: usize) -> Vec<PathBuf> {
     if depth == 0 {
@@ -335,7 +323,7 @@ pub(crate) fn project_name(workspace: &Path) -> String {
 }
 
 /// The journals in a folder, in no order.
-pub(crate) fn journals_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
+pub(crate) fn journals_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     fs::read_dir(folder)
         .into_iter()
         .flatten()

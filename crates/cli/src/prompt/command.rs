@@ -30,12 +30,16 @@ pub(crate) async fn run(args: PromptArgs) -> Result<Status, Failure> {
         ..run
     };
     let workspace = setup::workspace(run.directory.as_deref())?;
-    let loaded = setup::load_settings(&run, &workspace)?;
+    let mut loaded = setup::load_settings(&run, &workspace)?;
     // Never asked.
+    let provider = Arc::new(ScriptedProvider::new());
+    let (provider, agents, more) = setup::agents(&run, &loaded.settings, &workspace, provider);
+    loaded.warnings.extend(more);
     let asked = Asked {
-        provider: Arc::new(ScriptedProvider::new()),
+        provider,
         model: "none".into(),
         fallback: None,
+        agents,
     };
     let open = Open::New(SessionId::generate());
     let tried = Attempt::begin(&loaded.settings).end(&loaded.settings).await;

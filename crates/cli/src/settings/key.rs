@@ -37,7 +37,7 @@ const TOKENS: u64 = 100_000_000;
 
 /// All keys, in the order in which they are shown.
 #[rustfmt::skip]
-pub(super) static KEYS: [Key; 47] = [
+pub(super) static KEYS: [Key; 49] = [
     key("model", Free, |s| Slot::Text(&mut s.model), "the model's name, as the provider knows it"),
     key("fallback_model", Free, |s| Slot::Text(&mut s.fallback_model), "the model for the rest of a prompt whose model is overloaded three times in a row"),
     key("explore_model", Free, |s| Slot::Text(&mut s.explore_model), "the model for subagents that only look around; the one of the session if it is not set"),

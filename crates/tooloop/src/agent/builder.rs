@@ -315,7 +315,7 @@ impl AgentBuilder {
             registry.add(tool)?;
         }
         if let Some(types) = self.agents {
-            registry.add(tool(Task::new(types)))?;
+            registry.add(tool(Task::new(types.within(&self.prompt))))?;
         }
         if let Some(planning) = self.planning {
             let session = Arc::default();

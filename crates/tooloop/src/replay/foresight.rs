@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tooloop_kernel::{
-    Advice, Budget, Continue, Delivery, Entry, Fallback, Input, Judgement, Limits, OutputCheck,
-    OutputForm, OutputWay, Permission, Settings, TurnEnd, Verdict,
+    Advice, Budget, CompactionTrigger, Continue, Delivery, Entry, Fallback, Input, Judgement,
+    Limits, OutputCheck, OutputForm, OutputWay, Permission, Planned, Prepared, Settings, TurnEnd,
+    Verdict,
 };
 use tooloop_model::{
     AssistantMessage, Content, JsonObject, Message, Money, Price, RawJson, ToolResult, ToolUse,
@@ -95,6 +96,85 @@ pub(super) fn fallback(model: &str) -> Fallback {
         escalated_output_tokens: None,
         window: None,
         price: None,
+    }
+}
+
+/// How room is made before the next model call.
+pub(super) fn room(records: &[Recorded]) -> Option<Planned> {
+    let mut entries = records.iter().map(|record| &record.entry);
+    let first = entries.find(|entry| {
+        matches!(
+            entry,
+            Entry::Continue(_)
+                | Entry::TurnEnd(_)
+                | Entry::Shortened { .. }
+                | Entry::Compacted { .. }
+        )
+    })?;
+    match first {
+        Entry::Shortened {
+            results,
+            before,
+            after,
+        } => Some(Planned::Shorten {
+            results: results.clone(),
+            before: *before,
+            after: *after,
+        }),
+        Entry::Compacted { .. } => planned(first),
+        Entry::Continue(Continue::Compact) => {
+            let came = entries.find(|entry| match entry {
+                Entry::Compacted { .. } | Entry::TurnEnd(_) => true,
+                Entry::Continue(reason) => !matches!(
+                    reason,
+                    Continue::Compact | Continue::Retry | Continue::FallbackModel { .. }
+                ),
+                _ => false,
+            });
+            // Of one that came to nothing only that is known.
+            let trigger = match came {
+                Some(Entry::TurnEnd(TurnEnd::ContextLimit { .. })) => CompactionTrigger::TooLong,
+                _ => CompactionTrigger::Auto,
+            };
+            came.and_then(planned).or(Some(Planned::Compact {
+                trigger,
+                cut: None,
+                before: u64::MAX,
+                after: 0,
+            }))
+        }
+        _ => None,
+    }
+}
+
+const fn planned(entry: &Entry) -> Option<Planned> {
+    match entry {
+        Entry::Compacted {
+            cut,
+            trigger,
+            before,
+            after,
+            ..
+        } => Some(Planned::Compact {
+            trigger: *trigger,
+            cut: Some(*cut),
+            before: *before,
+            after: *after,
+        }),
+        _ => None,
+    }
+}
+
+/// What was gathered for a summary, as far as it is on record.
+pub(super) fn prepared(records: &[Recorded]) -> Prepared {
+    let mut entries = records.iter().map(|record| &record.entry);
+    let carried = entries.find_map(|entry| match entry {
+        Entry::Compacted { carried, .. } => Some(carried.clone()),
+        _ => None,
+    });
+    Prepared {
+        carried: carried.unwrap_or_default(),
+        ..Prepared::default()
     }
 }
 

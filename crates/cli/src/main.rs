@@ -11,10 +11,12 @@ mod doctor;
 mod exit;
 mod input;
 mod interactive;
+mod knowledge;
 mod output;
 mod permissions;
 mod print;
 mod project_rules;
+mod prompt;
 mod questions;
 mod records;
 mod replay;
@@ -116,10 +118,12 @@ fn dispatch(cli: Cli) -> Result<Status, Failure> {
         Some(Command::Demo(args)) => block_on(demo::demo(args)),
         Some(Command::Hello(args)) => block_on(demo::hello(args)),
         Some(Command::Config(args)) => config(&args),
+        Some(Command::Prompt(args)) => block_on(prompt::run(*args)),
         Some(Command::Permissions(command)) => block_on(permissions::run(command)),
         Some(Command::Replay(args)) => block_on(replay::replay(*args)),
         Some(Command::Agents(args)) => agents::run(&args),
         Some(Command::Trust(args)) => trust::run(&args),
+        Some(Command::Memory(args)) => knowledge::run(args),
         Some(Command::Sessions(command)) => sessions::run(command),
         Some(Command::Doctor(args)) => block_on(doctor::doctor(args)),
     }
@@ -307,6 +311,7 @@ async fn headless_session(
         verbose: args.verbose,
         host,
         strict,
+        calls: setup.calls,
     })
     .await;
     if let Some(temp) = temp {

@@ -129,7 +129,10 @@ impl Records {
                     self.record("assistant", body)
                 }
                 Message::User(content) => {
-                    let content: Vec<_> = content.iter().map(part).collect();
+                    let content: Vec<_> = Content::said(content).map(part).collect();
+                    if content.is_empty() {
+                        return None;
+                    }
                     let body = json!({
                         "message": { "role": "user", "content": content },
                         "parent_tool_use_id": self.parent,

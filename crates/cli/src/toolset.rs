@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tooloop::provider::Redactor;
 use tooloop::tools::{
-    ApplyPatch, Bash, BashSettings, Edit, Glob, Grep, JobOutput, JobStop, Ops, Read,
-    SearchSettings, TempView, Terminal, TerminalSettings, Todo, ViewedOps, WebFetch,
-    WebFetchSettings, Write,
+    ApplyPatch, Bash, BashSettings, Edit, Glob, Grep, JobOutput, JobStop, MemoryStore, MemoryTool,
+    Ops, Read, SearchSettings, SkillSet, SkillTool, TempView, Terminal, TerminalSettings, Todo,
+    ViewedOps, WebFetch, WebFetchSettings, Write,
 };
 use tooloop::{AgentBuilder, AgentTypes, DynTool, TASK, tool};
 
@@ -20,7 +21,9 @@ pub(crate) enum Builtin {
     Grep,
     JobOutput,
     JobStop,
+    Memory,
     Read,
+    Skill,
     Task,
     Terminal,
     Todo,
@@ -29,7 +32,7 @@ pub(crate) enum Builtin {
 }
 
 impl Builtin {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::ApplyPatch,
         Self::Bash,
         Self::Edit,
@@ -37,7 +40,9 @@ impl Builtin {
         Self::Grep,
         Self::JobOutput,
         Self::JobStop,
+        Self::Memory,
         Self::Read,
+        Self::Skill,
         Self::Task,
         Self::Terminal,
         Self::Todo,
@@ -54,7 +59,9 @@ impl Builtin {
             Self::Grep => "grep",
             Self::JobOutput => "job_output",
             Self::JobStop => "job_stop",
+            Self::Memory => "memory",
             Self::Read => "read",
+            Self::Skill => "skill",
             Self::Task => TASK,
             Self::Terminal => "terminal",
             Self::Todo => "todo",
@@ -115,6 +122,11 @@ impl ToolSet {
     pub(crate) fn is_within(&self, other: &Self) -> bool {
         let other = other.tools();
         self.tools().iter().all(|tool| other.contains(tool))
+    }
+
+    /// Whether it has that tool.
+    pub(crate) fn has(&self, tool: Builtin) -> bool {
+        self.tools().contains(&tool)
     }
 
     fn tools(&self) -> Vec<Builtin> {
@@ -179,6 +191,11 @@ pub(crate) struct Materials {
     pub(crate) view: Option<TempView>,
     /// Who can be had to work for the agent.
     pub(crate) agents: AgentTypes,
+    pub(crate) skills: Arc<SkillSet>,
+    /// Where notes are kept, if they are.
+    pub(crate) memory: Option<MemoryStore>,
+    /// Knows what no note may hold.
+    pub(crate) redactor: Redactor,
 }
 
 /// Gives an agent its tools.
@@ -191,15 +208,17 @@ pub(crate) fn equip(agent: AgentBuilder, set: &ToolSet, mut materials: Materials
         // Nothing could look at a job, or end it.
         materials.bash.jobs = None;
     }
-    tools
-        .into_iter()
-        .fold(agent, |agent, builtin| match make(builtin, &materials) {
-            Some(tool) => agent.dyn_tool(tool),
-            None => agent.agents(materials.agents.clone()),
-        })
+    tools.into_iter().fold(agent, |agent, builtin| {
+        match (builtin, make(builtin, &materials)) {
+            (_, Some(tool)) => agent.dyn_tool(tool),
+            (Builtin::Task, None) => agent.agents(materials.agents.clone()),
+            (_, None) => agent,
+        }
+    })
 }
 
-/// A tool; `None` for the one that the agent makes itself.
+/// A tool; `None` for the one that the agent makes itself, and for those that have nothing to work
+/// on.
 fn make(builtin: Builtin, materials: &Materials) -> Option<Arc<dyn DynTool>> {
     let ops: Arc<dyn Ops> = match &materials.view {
         Some(view) => Arc::new(ViewedOps::new(Arc::clone(&materials.ops), view.clone())),
@@ -217,7 +236,14 @@ fn make(builtin: Builtin, materials: &Materials) -> Option<Arc<dyn DynTool>> {
         Builtin::Grep => tool(Grep::new(search)),
         Builtin::JobOutput => tool(JobOutput::new()),
         Builtin::JobStop => tool(JobStop::new()),
+        Builtin::Memory => {
+            let redactor = materials.redactor.clone();
+            let mask = move |text: &str| redactor.redact(text).into_owned();
+            tool(MemoryTool::new(materials.memory.clone()?, mask))
+        }
         Builtin::Read => tool(Read::new(ops)),
+        Builtin::Skill if materials.skills.is_empty_for_model() => return None,
+        Builtin::Skill => tool(SkillTool::new(Arc::clone(&materials.skills))),
         Builtin::Task => return None,
         Builtin::Terminal => tool(Terminal::new(materials.terminal.clone())),
         Builtin::Todo => tool(Todo::new()),
@@ -230,10 +256,18 @@ fn make(builtin: Builtin, materials: &Materials) -> Option<Arc<dyn DynTool>> {
 mod tests {
     use tooloop::exec::{Environment, Processes};
     use tooloop::provider::ScriptedProvider;
-    use tooloop::tools::LocalOps;
+    use tooloop::tools::{LocalOps, Place};
     use tooloop::{Agent, EXIT_PLAN, Planning};
 
     use super::*;
+
+    fn skills() -> SkillSet {
+        let held = tempfile::tempdir().unwrap();
+        let folder = held.path().join("a");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("SKILL.md"), "---\ndescription: x\n---\n").unwrap();
+        SkillSet::discover(&[Place::of_user(held.path())])
+    }
 
     fn materials() -> Materials {
         let ops: Arc<dyn Ops> = Arc::new(LocalOps::new(Processes::new().unwrap()));
@@ -243,6 +277,9 @@ mod tests {
             web: WebFetchSettings::default(),
             view: None,
             agents: AgentTypes::default(),
+            skills: Arc::new(skills()),
+            memory: Some(MemoryStore::at("/nowhere")),
+            redactor: Redactor::off(),
             ops,
         }
     }
@@ -267,6 +304,19 @@ mod tests {
             .into_iter()
             .filter(|name| name != EXIT_PLAN);
         assert_eq!(names.collect::<Vec<_>>(), Builtin::ALL.map(Builtin::name));
+    }
+
+    #[test]
+    fn what_has_nothing_to_work_on_is_not_offered() {
+        let materials = Materials {
+            skills: Arc::default(),
+            memory: None,
+            ..materials()
+        };
+        let gone = Builtin::ALL
+            .into_iter()
+            .filter(|tool| make(*tool, &materials).is_none());
+        assert_eq!(gone.collect::<Vec<_>>(), [Builtin::Memory, Builtin::Skill]);
     }
 
     #[test]

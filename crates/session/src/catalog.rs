@@ -65,18 +65,6 @@ pub fn subagents_of(journal: &Path) -> Vec<Summary> {
     summaries
 }
 
-fn journals_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .filter_map(Result::ok)
-        .map(|file| file.path())
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "jsonl")
-        })
-}
-
 /// The journals of subagents below a folder of journals whose names begin so.
 fn subagents_named(folder: &Path, name: &str, depth: usize) -> Vec<PathBuf> {
     if depth == 0 {
@@ -288,7 +276,7 @@ fn summarise(path: PathBuf, modified: SystemTime, bytes: u64) -> Result<Summary,
 }
 
 fn first_words(content: &[Content]) -> String {
-    let text = content.iter().find_map(|part| match part {
+    let text = Content::said(content).find_map(|part| match part {
         Content::Text(text) => Some(text.as_str()),
         Content::Image(_) | Content::Document(_) => None,
     });
@@ -332,4 +320,17 @@ pub(crate) fn project_name(workspace: &Path) -> String {
         .take(60)
         .collect();
     format!("{readable}-{hash:016x}")
+}
+
+/// The journals in a folder, in no order.
+pub(crate) fn journals_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok)
+        .map(|file| file.path())
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "jsonl")
+        })
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::catalog::journals_in;
 use crate::header::read_header;
 use crate::{SessionId, StoreError, lock, outputs_beside, subagents_beside};
 
@@ -76,17 +77,10 @@ pub fn forks_of(journal: &Path) -> Vec<SessionId> {
     let Ok((own, _)) = read_header(journal) else {
         return Vec::new();
     };
-    let neighbours = journal.parent().map(fs::read_dir);
+    let neighbours = journal.parent().map(journals_in);
     let mut forks: Vec<_> = neighbours
         .into_iter()
         .flatten()
-        .flatten()
-        .filter_map(Result::ok)
-        .map(|file| file.path())
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "jsonl")
-        })
         .filter_map(|path| read_header(&path).ok())
         .map(|(header, _)| header)
         .filter(|header| {

@@ -25,7 +25,9 @@ use crate::hooks::HookSet;
 use crate::output_schema::OutputSchema;
 use crate::paths;
 use crate::replay::RecordingStore;
-use crate::{Approval, Border, ResultBudget, Session, SessionError, StopHook};
+use crate::{
+    Approval, Border, Instructions, ResultBudget, Session, SessionError, StopHook, SystemPrompt,
+};
 
 /// An immutable recipe: provider, model, system prompt, tools, policy. Cheap to clone; any number
 /// of sessions may be made of it.
@@ -55,6 +57,9 @@ struct Recipe {
     hooks: Option<Arc<HookSet>>,
     ledger: Option<Ledger>,
     planning: Option<Planning>,
+    prompt: SystemPrompt,
+    told_facts: bool,
+    instructions: Option<Instructions>,
 }
 
 /// What a session goes on with.
@@ -98,6 +103,12 @@ impl Agent {
     #[must_use]
     pub fn tool_definitions(&self) -> Arc<[ToolDefinition]> {
         self.0.registry.definitions()
+    }
+
+    /// Its system prompt.
+    #[must_use]
+    pub fn system_prompt(&self) -> &SystemPrompt {
+        &self.0.prompt
     }
 
     /// Where its journals are, if it keeps any.
@@ -352,6 +363,8 @@ impl Agent {
             agents: scope.shared(Subagents::default),
             assignment: None,
             spent_by_agents: past.spent_by_agents,
+            told_facts: recipe.told_facts,
+            instructions: recipe.instructions.clone(),
         }
     }
 }

@@ -9,6 +9,7 @@ mod compacting;
 mod files;
 mod hooking;
 mod model;
+mod nested;
 mod parts;
 mod reminding;
 mod tools;
@@ -40,6 +41,7 @@ pub(crate) use self::parts::{Keep, Parts, start};
 
 use self::compacting::Compacting;
 use self::hooking::{Answered, Heard, Hooking};
+use self::nested::Nested;
 use self::tools::{Ran, Run};
 use crate::agents::{Assignment, ModeTold, Subagents};
 use crate::checkpoints::Checkpoints;
@@ -66,6 +68,9 @@ struct Driver {
     kernel: Kernel,
     hooks: Option<Arc<SessionHooks>>,
     hooking: Hooking,
+    nested: Nested,
+    /// The model is told the date.
+    told_facts: bool,
     /// Why the session ends, if whoever ends it says so.
     why: Arc<OnceLock<CloseReason>>,
     gate: Arc<RegistryGate>,
@@ -273,6 +278,9 @@ impl Driver {
                     if let Some(reason) = stop {
                         self.step(Input::HookStop { reason }).await?;
                     }
+                    if let Some(aside) = self.aside() {
+                        self.step(aside).await?;
+                    }
                     input
                 }
                 None => return Ok(()),
@@ -458,6 +466,7 @@ impl Driver {
 
     fn end_turn(&mut self, end: TurnEnd, unsent: Vec<Vec<Content>>) {
         self.changed.clear();
+        self.forget_asides();
         self.throw_away_early();
         let mut unsent = unsent;
         unsent.extend(self.unsaid());

@@ -9,10 +9,12 @@ use super::*;
 const CHOICES: Input<'_> = Input::Choices {
     always: true,
     more: false,
+    is_plan: false,
 };
 const FEWER_CHOICES: Input<'_> = Input::Choices {
     always: false,
     more: false,
+    is_plan: false,
 };
 
 struct Person {

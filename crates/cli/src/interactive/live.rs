@@ -325,7 +325,7 @@ mod tests {
             bench.rows(80).rows[1].plain(),
             "  allow? y once  n no  d no, because …  esc interrupt"
         );
-        let wrapped = choices(true, true, 40);
+        let wrapped = choices(true, true, false, 40);
         let wrapped: Vec<_> = wrapped.iter().map(Line::plain).collect();
         assert_eq!(
             wrapped,

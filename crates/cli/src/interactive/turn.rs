@@ -198,7 +198,7 @@ impl Opening {
             return None;
         };
         let mut unseen = Vec::new();
-        for part in content {
+        for part in Content::said(content) {
             let Content::Text(text) = part else { continue };
             if self.prompt.as_ref() == Some(text) {
                 return None;

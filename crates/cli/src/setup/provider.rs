@@ -14,16 +14,7 @@ use crate::settings::Settings;
 
 /// Who writes the replies, and the model's name there.
 pub(super) async fn provider(settings: &Settings) -> Result<(Arc<dyn Provider>, String), Failure> {
-    let wanted = Wanted {
-        model: settings.model.clone(),
-        base_url: settings.base_url.clone(),
-        format: settings.api,
-        api_key: settings
-            .key_variable
-            .as_deref()
-            .and_then(environment)
-            .map(Secret::new),
-    };
+    let wanted = wanted(settings, settings.model.clone());
     let (mut config, model) = match resolve(&wanted, &environment) {
         Ok(Resolved { config, model }) => (config, model),
         Err(ResolveError::NothingConfigured) => match detect_local(LOCAL_SERVERS).await {
@@ -63,16 +54,7 @@ pub(super) fn with_model(
     if !names_provider(name) {
         return Ok((provider, name.to_owned()));
     }
-    let wanted = Wanted {
-        model: Some(name.to_owned()),
-        base_url: settings.base_url.clone(),
-        format: settings.api,
-        api_key: settings
-            .key_variable
-            .as_deref()
-            .and_then(environment)
-            .map(Secret::new),
-    };
+    let wanted = wanted(settings, Some(name.to_owned()));
     let told = |error: &dyn std::fmt::Display| format!("{what} {name}: {error}");
     let Resolved { mut config, model } = resolve(&wanted, &environment).map_err(|error| {
         let status = match error {
@@ -89,6 +71,20 @@ pub(super) fn with_model(
     }
     let routed = RoutedProvider::new(provider).route(name.clone(), Arc::new(other));
     Ok((Arc::new(routed), name))
+}
+
+/// What the settings say of who writes the replies of a model.
+fn wanted(settings: &Settings, model: Option<String>) -> Wanted {
+    Wanted {
+        model,
+        base_url: settings.base_url.clone(),
+        format: settings.api,
+        api_key: settings
+            .key_variable
+            .as_deref()
+            .and_then(environment)
+            .map(Secret::new),
+    }
 }
 
 fn configure(config: &mut ProviderConfig, settings: &Settings) -> Result<(), Failure> {

@@ -16,7 +16,7 @@ use crate::driver;
 use crate::hooks::{About, HookEvent, HookSet, Hooks};
 use crate::output_schema::{AnswerTool, OutputSchema};
 use crate::paths;
-use crate::{Approval, Border, BuildError, ResultBudget, StopHook};
+use crate::{Approval, Border, BuildError, Instructions, ResultBudget, StopHook, SystemPrompt};
 
 /// Builds an [`Agent`].
 #[derive(Debug, Default)]
@@ -43,6 +43,9 @@ pub struct AgentBuilder {
     ledger: Option<Ledger>,
     agents: Option<AgentTypes>,
     planning: Option<Planning>,
+    prompt: SystemPrompt,
+    told_facts: bool,
+    instructions: Option<Instructions>,
 }
 
 struct ToolEntry(Arc<dyn DynTool>);
@@ -66,10 +69,37 @@ impl AgentBuilder {
         self
     }
 
-    /// The system prompt; none if this is not called.
-    pub fn system(mut self, system: impl Into<Arc<str>>) -> Self {
-        self.settings.system = system.into();
+    /// The system prompt, a text or a list of sections; none if this is not called.
+    pub fn system(mut self, system: impl Into<SystemPrompt>) -> Self {
+        self.prompt = system.into();
         self
+    }
+
+    /// Whether the model is told what changes by itself: the date, and what git has checked out.
+    /// That is told, and recorded, with the first prompt of a session and again with the first one
+    /// of another day, so the system prompt stays as it is. Not if this is not called.
+    pub fn told_facts(mut self, told: bool) -> Self {
+        self.told_facts = told;
+        self
+    }
+
+    /// The instructions that stand in the system prompt, so that those of folders further down are
+    /// told when something in them is touched.
+    pub fn instructions(mut self, instructions: Instructions) -> Self {
+        self.instructions = Some(instructions);
+        self
+    }
+
+    /// The names of the tools so far, sorted.
+    #[must_use]
+    pub fn tool_names(&self) -> Vec<String> {
+        let mut names: Vec<_> = self
+            .tools
+            .iter()
+            .map(|ToolEntry(tool)| tool.definition().name.clone())
+            .collect();
+        names.sort_unstable();
+        names
     }
 
     /// Adds a tool.
@@ -285,7 +315,7 @@ impl AgentBuilder {
             registry.add(tool)?;
         }
         if let Some(types) = self.agents {
-            registry.add(tool(Task::new(types)))?;
+            registry.add(tool(Task::new(types.within(&self.prompt))))?;
         }
         if let Some(planning) = self.planning {
             let session = Arc::default();
@@ -312,6 +342,7 @@ impl AgentBuilder {
         let stops = |hooks: &HookSet| hooks.has(HookEvent::Stop, &About::Nothing);
         let settings = Settings {
             hooked: hooked(hooks.as_ref(), &registry),
+            system: self.prompt.text().into(),
             tools: registry.definitions(),
             price: model.price,
             window: Some(model.context_window),
@@ -343,6 +374,9 @@ impl AgentBuilder {
             hooks: hooks.map(Arc::new),
             ledger: self.ledger,
             planning: self.planning,
+            prompt: self.prompt,
+            told_facts: self.told_facts,
+            instructions: self.instructions,
         })))
     }
 }

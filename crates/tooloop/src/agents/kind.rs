@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use tooloop_tools::front_matter::{self, Field, FrontMatterError, Value};
 
+use crate::SystemPrompt;
+
 /// The longest description of a type as the model reads it, in characters.
 const SHORT: usize = 120;
 
@@ -277,6 +279,21 @@ impl AgentTypes {
         }
     }
 
+    /// With what the agent's own prompt has of where it works and of the instructions there.
+    pub(crate) fn within(self, prompt: &SystemPrompt) -> Self {
+        let section = |name: &str| {
+            let mut sections = prompt.sections().iter();
+            sections.find(|section| section.name == name && !section.text.trim().is_empty())
+        };
+        let environment = section("environment").map(|section| section.text.trim());
+        let environment = environment.unwrap_or(self.environment.trim());
+        let instructions = section("instructions").map(|section| section.text.trim());
+        let parts = [environment, instructions.unwrap_or_default()];
+        let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let environment = parts.join("\n\n");
+        self.in_environment(environment)
+    }
+
     /// The types, sorted by name.
     #[must_use]
     pub fn types(&self) -> &[AgentType] {
@@ -328,6 +345,7 @@ impl AgentTypes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PromptSection;
 
     fn tool(name: &str) -> Option<&'static str> {
         match name {
@@ -415,6 +433,21 @@ mod tests {
             types.find("c").unwrap_err(),
             "there is no agent type \"c\": the types are a, b"
         );
+    }
+
+    #[test]
+    fn an_agent_is_told_what_its_session_is_told_of_the_place() {
+        let types = AgentTypes::default().in_environment("It rains.");
+        let named = |name: &'static str, text: &str| PromptSection::new(name, text);
+        let prompt = SystemPrompt::new([
+            named("identity", "You are a gardener."),
+            named("environment", "It snows."),
+            named("instructions", "Water at dawn."),
+        ]);
+        let told = |types: AgentTypes| types.prompt(types.find("explore").unwrap());
+        assert!(told(types.clone().within(&prompt)).ends_with("\n\nIt snows.\n\nWater at dawn."));
+        let other = SystemPrompt::new([named("system", "Be brief.")]);
+        assert!(told(types.within(&other)).ends_with("\n\nIt rains."));
     }
 
     #[test]

@@ -203,6 +203,9 @@ impl Parent {
             agents: scope.shared(Subagents::default),
             assignment: Some(assignment),
             spent_by_agents: (0, Money::default()),
+            told_facts: false,
+            // Those of the session are in its prompt already.
+            instructions: None,
         })
     }
 

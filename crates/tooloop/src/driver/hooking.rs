@@ -18,6 +18,7 @@ use super::Driver;
 use crate::agents::{EXIT_PLAN, Ends};
 use crate::gate::read;
 use crate::hooks::{HookEvent, Said, SessionHooks, Subject};
+use crate::prompt::facts;
 use crate::{Allowance, Approval, DeniedBy, Event, Question, Reply, Stopping};
 
 /// How long the end of a session waits for its hooks.
@@ -217,6 +218,10 @@ impl Driver {
         let mode = read(&self.gate.policy, |policy| policy.mode);
         let reminder = self.mode_told.reminder(mode, ends);
         prompt.content.extend(reminder.map(Content::Text));
+        if prompt.begins && self.told_facts {
+            let facts = facts::due(self.kernel.transcript(), &self.workspace);
+            prompt.content.extend(facts);
+        }
         Some(Input::User {
             content: prompt.content,
             delivery: prompt.delivery,

@@ -20,6 +20,7 @@ use tooloop_tool::{Background, Registry};
 use super::Driver;
 use super::compacting::Compacting;
 use super::hooking::Hooking;
+use super::nested::Nested;
 use crate::agents::{Assignment, ModeTold, Parent, Planning, Subagents};
 use crate::checkpoints::{Checkpoints, Kept, Place};
 use crate::event::Broadcast;
@@ -29,7 +30,7 @@ use crate::keeping::Journal;
 use crate::output_schema::OutputSchema;
 use crate::results::Results;
 use crate::trace::Trace;
-use crate::{Approval, Border, ResultBudget, Session, StopHook};
+use crate::{Approval, Border, Instructions, ResultBudget, Session, StopHook};
 
 pub(crate) struct Parts {
     pub(crate) provider: Arc<dyn Provider>,
@@ -65,6 +66,10 @@ pub(crate) struct Parts {
     pub(crate) assignment: Option<Assignment>,
     /// What subagents have spent before, in tokens and money.
     pub(crate) spent_by_agents: (u64, Money),
+    /// Whether the model is told the date.
+    pub(crate) told_facts: bool,
+    /// What the system prompt has of instructions.
+    pub(crate) instructions: Option<Instructions>,
 }
 
 /// How long the files of a session are kept.
@@ -192,6 +197,8 @@ pub(crate) fn start(parts: Parts) -> Session {
         kernel,
         hooks,
         hooking: Hooking::default(),
+        nested: Nested::new(parts.instructions),
+        told_facts: parts.told_facts,
         why: Arc::clone(&why),
         output: parts.output,
         stop_hook: parts.stop_hook,

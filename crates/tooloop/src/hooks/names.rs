@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 /// Our tools, and what each is called elsewhere. The first other name is what hooks are told.
-const TOOLS: [(&str, &[&str]); 14] = [
+const TOOLS: [(&str, &[&str]); 16] = [
     ("apply_patch", &["ApplyPatch", "Edit", "Write", "MultiEdit"]),
     ("bash", &["Bash"]),
     ("edit", &["Edit", "MultiEdit"]),
@@ -17,7 +17,9 @@ const TOOLS: [(&str, &[&str]); 14] = [
     ("grep", &["Grep"]),
     ("job_output", &["JobOutput", "BashOutput"]),
     ("job_stop", &["JobStop", "KillShell"]),
+    ("memory", &["Memory"]),
     ("read", &["Read"]),
+    ("skill", &["Skill"]),
     ("task", &["Task", "Agent"]),
     ("terminal", &["Terminal", "Bash"]),
     ("todo", &["TodoWrite", "Todo"]),

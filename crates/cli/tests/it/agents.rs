@@ -59,7 +59,7 @@ both! {
         assert!(text.contains("You are a scout") && !text.contains("\"apply_patch\""), "{text}");
         let records = below(&done, "c_1");
         let kinds: Vec<_> = records.iter().map(|record| record["type"].as_str().unwrap()).collect();
-        assert_eq!(kinds, ["user", "assistant", "user", "assistant"]);
+        assert_eq!(kinds, ["user", "assistant", "user", "system", "assistant"]);
         assert_eq!(done.result()["num_turns"], 2);
         // The journal.
         let session = done.session();
@@ -256,24 +256,25 @@ fn questions_of_a_subagent_reach_the_host() {
     assert!(!done.tool_result("c_2").1);
 }
 
-/// A budget holds for the sum of all.
+/// The limits of the session hold for a subagent: what does not fit is not sent.
 #[test]
-fn a_budget_is_a_ceiling_for_the_sum() {
+fn limits_hold_for_a_subagent() {
     let scratch = Scratch::new();
     let api = Api::Messages;
     let server = by_prompt(move |first, replies| match (first, replies) {
         ("go", 0) => api.call("c_1", "task", &task("count", "general")).into(),
-        ("count", count) => api
-            .bash(&format!("s_{count}"), &format!("echo {count}"))
-            .into(),
+        ("count", count) => {
+            let long = "head -c 29000 /dev/zero | tr '\\0' x";
+            api.bash(&format!("s_{count}"), long).into()
+        }
         (_, _) => api.say("ok").into(),
     });
-    let run = tooloop(&scratch, &server, api).args(["--max-tokens", "60000", "go"]);
+    let run = tooloop(&scratch, &server, api).args(["--max-tokens", "29000", "go"]);
     let done = finish(&run.start());
-    let words = done.failed(60, "max_tokens");
-    assert!(!words.is_empty());
+    assert_eq!(done.answer(), "ok");
     let (result, _) = done.tool_result("c_1");
     assert!(result.contains("what may be spent is used up"), "{result}");
+    assert_eq!(server.requests().len(), 3);
 }
 
 /// An interrupt reaches a subagent, and nothing of it is left.
@@ -450,7 +451,7 @@ fn an_open_plan_is_recalled_every_third_step() {
     let api = Api::Messages;
     let todo = |status: &str| json!({ "items": [{ "content": "build", "status": status }] });
     let step =
-        |count: usize| Reply::from(api.bash(&format!("s_{count}"), &format!("echo {count}")));
+        |count: usize| Reply::from(api.bash(&format!("s_{count}"), &format!("touch {count}")));
     let server = ModelServer::start([
         Reply::from(api.call("c_1", "todo", &todo("pending"))),
         step(1),

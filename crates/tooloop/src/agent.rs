@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
+use jiff::Timestamp;
 use tooloop_kernel::{Entry, Ledger, Settings, Transcript};
 use tooloop_policy::{Policy, Rule};
 use tooloop_provider::{Cassette, Provider, Redactor};
@@ -67,6 +68,8 @@ struct Past {
     /// Where the old contents of files are kept, and where those of its past are.
     files: Option<(PathBuf, Vec<PathBuf>)>,
     resumed: bool,
+    /// When it was last written to, if that is known.
+    written: Option<Timestamp>,
     /// Where it is recorded.
     journal: Option<PathBuf>,
 }
@@ -136,6 +139,7 @@ impl Agent {
             read_past(path, |line| entries.extend(entry(&line)))?;
             Ok(entries)
         })?;
+        let written = written(path);
         let opened = JsonlStore::open(path)?;
         let outputs = Some((outputs_beside(path), Keep::WithTheJournal));
         let past = Past {
@@ -145,6 +149,7 @@ impl Agent {
             outputs: inherited_outputs(path, &opened.header),
             files: Some((files_beside(path), inherited_files(path, &opened.header))),
             resumed: true,
+            written,
             journal: Some(path.to_owned()),
         };
         Ok(self.start(Box::new(opened.store), past, outputs))
@@ -189,6 +194,7 @@ impl Agent {
             outputs: past_outputs,
             files: files.map(|folder| (folder, past_files)),
             resumed: true,
+            written: written(path),
             journal: self.0.catalog.as_ref().map(|catalog| catalog.path(id)),
         };
         Ok(self.start(store, past, self.outputs(id)))
@@ -298,6 +304,8 @@ impl Agent {
             transcript: past.transcript,
             warnings: past.warnings,
             resumed: past.resumed,
+            written: past.written,
+            sections: Vec::new(),
             chance: recipe.chance,
             results: recipe.results,
             secrets: recipe.secrets.clone(),
@@ -319,6 +327,12 @@ impl Agent {
             ledger: recipe.ledger.clone(),
         }
     }
+}
+
+/// When a file was last written to.
+fn written(path: &Path) -> Option<Timestamp> {
+    let modified = std::fs::metadata(path).ok()?.modified().ok()?;
+    Timestamp::try_from(modified).ok()
 }
 
 /// The entry in a line, if this version understands it.

@@ -111,6 +111,7 @@ const GOOD: [(&str, &str, &str, &str); 46] = [
     ("shell", "\"/bin/zsh\"", "/bin/zsh", "\"/bin/zsh\""),
     ("spool_max_bytes", "1000", "1000", "1000"),
     ("checkpoints", "false", "false", "false"),
+    ("compaction", "false", "false", "false"),
     (
         "pass_environment",
         "['A_KEY', '_b']",

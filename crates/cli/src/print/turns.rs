@@ -199,6 +199,8 @@ impl Run<'_> {
     ) -> Result<Option<Done>, Failure> {
         let session = self.session;
         let asked = content.as_deref().and_then(Asked::of);
+        // Only a turn can be told something; what comes meanwhile waits otherwise.
+        let hears = asked.is_none();
         let turn = async {
             let turn = |report| Done::Turn(Box::new(report));
             match (asked, content) {
@@ -235,6 +237,9 @@ impl Run<'_> {
                 Came::Stop(status) => {
                     self.stopped = Some(status);
                     session.interrupt().await?;
+                }
+                Came::Line(Some(Line::User(content))) if !hears => {
+                    lines.queued.push_back(Line::User(content));
                 }
                 Came::Line(line) => self.line(line, lines).await?,
                 Came::Asked => {

@@ -14,6 +14,7 @@
 mod asking;
 mod bash;
 mod collector;
+mod context;
 mod doctor;
 mod everyday;
 mod exits;

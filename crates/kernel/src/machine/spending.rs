@@ -3,6 +3,7 @@
 use tooloop_model::{MessageBuilder, Price, Usage};
 
 use super::Kernel;
+use crate::count::Count;
 use crate::ledger::{Amount, Reservation, Worst};
 use crate::{Budget, Effect, Entry, Fallback, Sync, estimate};
 
@@ -81,8 +82,17 @@ impl Kernel {
         self.ledger.reserve(limits, worst)
     }
 
+    /// The tokens that a provider has counted of what the next request sends, if nothing of that has
+    /// changed since.
+    #[must_use]
+    pub fn counted_input(&self) -> Option<u64> {
+        let count = self.transcript.count().filter(Count::is_exact)?;
+        (self.counted_by == self.asked().model).then_some(count.tokens)
+    }
+
     /// The tokens that the next request likely sends.
-    pub(super) fn likely_input(&self) -> u64 {
+    #[must_use]
+    pub fn likely_input(&self) -> u64 {
         let messages = self.transcript.messages();
         let calibration = self.transcript.calibration();
         let rest = |from: usize| {

@@ -379,12 +379,11 @@ impl Front {
                     self.print(&[gap()]).await?;
                 }
             }
+            Some(Err(SessionError::NotCompacted(_))) if ended.leave.is_some() => {}
             Some(Err(SessionError::NotCompacted(reason))) => {
-                if ended.leave.is_none() {
-                    let words = format!("The conversation was not summed up: {reason}.");
-                    self.say(Style::Notice, &words).await?;
-                    self.print(&[gap()]).await?;
-                }
+                let words = format!("The conversation was not summed up: {reason}.");
+                self.say(Style::Notice, &words).await?;
+                self.print(&[gap()]).await?;
             }
             Some(Err(_)) => {
                 // The session is gone; its end knows why.

@@ -118,9 +118,9 @@ fn unseen(messages: &[Arc<HistoryMessage>]) -> usize {
     match newest {
         None => 0,
         Some(reply) => match messages.get(reply.saturating_add(1)).map(|m| m.message()) {
-            // The reply's calls, and their results; or the last word.
-            Some(Message::ToolResults(_)) | None => reply,
-            Some(Message::User(_) | Message::Assistant(_)) => reply.saturating_add(1),
+            // The reply's calls, and their results.
+            Some(Message::ToolResults(_)) => reply,
+            Some(Message::User(_) | Message::Assistant(_)) | None => reply.saturating_add(1),
         },
     }
 }

@@ -407,7 +407,7 @@ fn somebody_may_ask_for_it_and_go_back_to_before_it() {
     assert_eq!(world.failed, Vec::<String>::new());
     let transcript = world.kernel.transcript();
     assert_eq!(transcript.compactions(), 1);
-    assert_eq!(transcript.messages().len(), 2, "{transcript:?}");
+    assert_eq!(transcript.messages().len(), 1, "{transcript:?}");
     assert_eq!(transcript.summed_up(), 2);
     assert!(!transcript.reaches(2));
     // Without what was summed up nothing happens.

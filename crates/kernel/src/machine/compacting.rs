@@ -459,6 +459,10 @@ impl Kernel {
 
     /// What the user wants, where a summary of the oldest `cut` messages would leave nothing of it.
     fn request_before(&self, cut: usize) -> Vec<Content> {
+        if self.transcript.newest_end() == Some(&TurnEnd::Completed) {
+            // It is done.
+            return Vec::new();
+        }
         let kept = self.transcript.messages().get(cut..).unwrap_or_default();
         let request = self.transcript.request().iter();
         let gone = request.filter(|asked| !kept.iter().any(|kept| Arc::ptr_eq(kept, asked)));

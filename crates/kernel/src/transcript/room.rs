@@ -82,10 +82,12 @@ impl Transcript {
     }
 
     /// Whether a summary can stand for that many of the oldest messages: no call is parted from its
-    /// result, and something is left.
+    /// result.
     #[must_use]
     pub fn may_be_cut(&self, cut: usize) -> bool {
-        self.open.is_empty() && cut > 0 && self.messages.get(cut).is_some_and(|kept| begins(kept))
+        let whole = cut == self.messages.len();
+        let begins = self.messages.get(cut).is_some_and(|kept| begins(kept));
+        self.open.is_empty() && cut > 0 && (whole || begins)
     }
 
     pub(super) fn restore(&mut self, turn: usize) -> bool {

@@ -14,6 +14,7 @@ mod collector;
 mod pty;
 mod rewind;
 mod trust;
+mod window;
 
 use rustix::process::Signal;
 use tooloop_testkit::{

@@ -33,6 +33,7 @@
 #![warn(missing_docs)]
 
 mod agent;
+mod agents;
 mod approval;
 mod border;
 pub mod boundary;
@@ -44,12 +45,14 @@ mod error;
 mod event;
 mod gate;
 pub mod hooks;
+mod instructions;
 mod keeping;
 mod model_call;
 mod output_schema;
 mod paths;
 mod permissions;
 mod prompt;
+mod regular_file;
 pub mod replay;
 mod report;
 mod results;
@@ -67,6 +70,7 @@ pub use tooloop_session as journal;
 pub use tooloop_tools as tools;
 
 pub use agent::{Agent, AgentBuilder};
+pub use agents::{AgentModel, AgentType, AgentTypeError, AgentTypes, EXIT_PLAN, Planning, TASK};
 pub use approval::{
     Allowance, Approval, Approver, Destination, PermissionAnswer, PermissionChange,
     PermissionUpdate, Question, Reply, ToolApprover,
@@ -77,8 +81,9 @@ pub use checkpoints::FilesRewound;
 pub use context_report::{ContextKind, ContextReport, ContextRow};
 pub use error::{BuildError, SessionError};
 pub use event::{CompactionState, Event, Events};
+pub use instructions::{InstructionFile, InstructionSources, Instructions, MOST_INSTRUCTION_BYTES};
 pub use output_schema::{OutputSchema, SchemaError};
-pub use prompt::{bash_only_system_prompt, default_system_prompt};
+pub use prompt::{PromptProfile, PromptSection, PromptState, Repository, SystemPrompt};
 pub use report::{Denial, DeniedBy, TurnReport};
 pub use results::ResultBudget;
 pub use rewind::{PastTurn, Rewind, Rewound, What, fork_journal, past_turns};

@@ -146,7 +146,7 @@ fn prompt_of(transcript: &Transcript, turn: usize) -> Vec<Content> {
         .unwrap_or_default()
         .iter()
         .map_while(|message| match message.message() {
-            Message::User(content) => Some(content.clone()),
+            Message::User(content) => Some(Content::said(content).cloned().collect::<Vec<_>>()),
             Message::Assistant(_) | Message::ToolResults(_) => None,
         });
     said.last().unwrap_or_default()

@@ -76,7 +76,7 @@ fn stepping(steps: u64, bytes: f64) -> ModelServer {
                 );
             }
             let number = made.fetch_add(1, Ordering::Relaxed) + 1;
-            if number % (steps + 1) == 0 {
+            if number.is_multiple_of(steps + 1) {
                 return says(request, bytes, "done");
             }
             step(request, bytes, number)

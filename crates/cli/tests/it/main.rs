@@ -11,6 +11,7 @@
     reason = "a test may fail anywhere"
 )]
 
+mod agents;
 mod asking;
 mod bash;
 mod collector;
@@ -24,7 +25,9 @@ mod headless;
 mod history;
 mod hooks;
 mod jobs;
+mod memory;
 mod permissions;
+mod prompt;
 mod replay;
 mod retries;
 mod rewind;
@@ -34,6 +37,7 @@ mod secrets;
 mod session;
 mod sessions_cli;
 mod settings;
+mod skills;
 mod support;
 mod torture;
 mod traces;

@@ -51,19 +51,19 @@ impl Driver {
             } => {
                 let info = self.provider.info(&model);
                 self.results.follow(Some(info.context_window));
-                Some(Input::Configure(Box::new(Settings {
+                Some(self.configure(Settings {
                     max_output_tokens,
                     escalated_output_tokens,
                     price: info.price,
                     window: Some(info.context_window),
                     model,
                     ..self.kernel.settings().clone()
-                })))
+                }))
             }
-            Command::Limits(limits) => Some(Input::Configure(Box::new(Settings {
+            Command::Limits(limits) => Some(self.configure(Settings {
                 limits,
                 ..self.kernel.settings().clone()
-            }))),
+            })),
             Command::Compact { focus, reply } => self.compact(focus, reply),
             Command::Inspect(reply) => {
                 drop(reply.send(self.kernel.transcript().clone()));
@@ -86,6 +86,11 @@ impl Driver {
             // Taken out before.
             Command::Rewind { .. } | Command::RewindFiles { .. } => None,
         }
+    }
+
+    fn configure(&self, settings: Settings) -> Input {
+        self.agents.configure(&settings);
+        Input::Configure(Box::new(settings))
     }
 
     fn begin_turn(&mut self, reply: ReportSender, within: &Span) {

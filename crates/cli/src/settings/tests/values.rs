@@ -4,9 +4,10 @@ use super::*;
 use crate::settings::key::{find, nearest};
 
 /// A key, a good value in TOML, the same for a variable, and how it is shown.
-const GOOD: [(&str, &str, &str, &str); 47] = [
+const GOOD: [(&str, &str, &str, &str); 50] = [
     ("model", "\"m-1\"", "m-1", "\"m-1\""),
     ("fallback_model", "'other'", "other", "\"other\""),
+    ("explore_model", "'small'", "small", "\"small\""),
     (
         "models_file",
         "'/etc/models.toml'",
@@ -109,9 +110,11 @@ const GOOD: [(&str, &str, &str, &str); 47] = [
     ("sandbox_hidden", "[\"/keys\"]", "/keys", "[\"/keys\"]"),
     ("sandbox_caches", "false", "false", "false"),
     ("sandbox_hooks", "false", "false", "false"),
+    ("instructions", "false", "false", "false"),
     ("shell", "\"/bin/zsh\"", "/bin/zsh", "\"/bin/zsh\""),
     ("spool_max_bytes", "1000", "1000", "1000"),
     ("checkpoints", "false", "false", "false"),
+    ("memory", "false", "false", "false"),
     (
         "pass_environment",
         "['A_KEY', '_b']",

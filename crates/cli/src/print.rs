@@ -175,14 +175,14 @@ impl Done {
     fn status(&self) -> Status {
         match self {
             Self::Turn(report) => Status::of(&report.end),
-            Self::Answer(_) => Status::Done,
+            Self::Answer(answer) => answer.status(),
         }
     }
 
     fn is_complete(&self) -> bool {
         match self {
             Self::Turn(report) => report.end == TurnEnd::Completed,
-            Self::Answer(_) => true,
+            Self::Answer(answer) => answer.words.is_ok(),
         }
     }
 }
@@ -209,7 +209,7 @@ impl Last {
                     let why = self.why.filter(|_| status == Status::Permission);
                     self.records.result(report, status, why)
                 }
-                Ok(Done::Answer(answer)) => self.records.answer(answer),
+                Ok(Done::Answer(answer)) => self.records.answer(answer, status),
                 Err(failure) => self.records.failure(status, &failure.message),
             };
             return output.record(&record).await;

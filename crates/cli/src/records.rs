@@ -398,20 +398,24 @@ impl Records {
     }
 
     /// The last record of a prompt that was for us and not for the model.
-    pub(crate) fn answer(&mut self, answer: &Answer) -> Value {
+    pub(crate) fn answer(&mut self, answer: &Answer, status: Status) -> Value {
+        let done = answer.words.is_ok();
         let mut body = json!({
-            "subtype": "success",
-            "is_error": false,
-            "reason": "completed",
-            "exit_status": Status::Done.code(),
+            "subtype": if done { "success" } else { "error_during_execution" },
+            "is_error": !done,
+            "reason": if done { "completed" } else { "not_run" },
+            "exit_status": status.code(),
             "duration_ms": millis(answer.duration),
             "duration_api_ms": 0,
             "num_turns": 0,
             "total_cost_usd": answer.cost_usd,
             "usage": usage(answer.usage),
             "permission_denials": [],
-            "result": answer.text,
         });
+        match &answer.words {
+            Ok(text) => set(&mut body, "result", text.clone()),
+            Err(words) => set(&mut body, "errors", vec![words.clone()]),
+        }
         for (key, value) in &answer.fields {
             set(&mut body, key, value.clone());
         }

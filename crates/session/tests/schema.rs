@@ -161,6 +161,7 @@ fn entries() -> Vec<Entry> {
         Continue::SchemaRetry,
         Continue::StopHookBlocked,
         Continue::Reminder,
+        Continue::Compact,
     ];
     entries.extend(reasons.map(Entry::Continue));
     let stops = [

@@ -384,7 +384,10 @@ mod tests {
         assert_eq!(between(&[], "m", 300), MissReason::NotTold);
         assert_eq!(between(&[end], "m", 301), MissReason::TooLongAgo);
         assert_eq!(between(&[], "n", 301), MissReason::OtherModel);
-        assert_eq!(between(std::slice::from_ref(&shortened), "m", 1), MissReason::CutShort);
+        assert_eq!(
+            between(std::slice::from_ref(&shortened), "m", 1),
+            MissReason::CutShort
+        );
         assert_eq!(between(&[back], "m", 1), MissReason::TakenBack);
         let both = [shortened, compacted()];
         assert_eq!(between(&both, "m", 999), MissReason::SummedUp);

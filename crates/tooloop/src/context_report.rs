@@ -119,7 +119,7 @@ pub(crate) fn report(kernel: &Kernel, sections: &[(String, u64)]) -> ContextRepo
                 parts.add(ContextKind::Summary, "", estimate::message(message));
             }
             Message::User(content) => {
-                let reminders = content.iter().filter(|part| is_reminder(part));
+                let reminders = content.iter().filter(|part| part.as_reminder().is_some());
                 let reminders = reminders.map(text).fold(0, u64::saturating_add);
                 let all = estimate::message(message);
                 parts.add(ContextKind::Reminder, "", reminders);
@@ -169,13 +169,6 @@ fn calls<'a>(reply: &'a AssistantMessage, tools: &mut HashMap<&'a ToolUseId, &'a
         }
     }
     tokens
-}
-
-fn is_reminder(part: &Content) -> bool {
-    match part {
-        Content::Text(text) => text.starts_with("<reminder>\n") && text.ends_with("\n</reminder>"),
-        Content::Image(_) | Content::Document(_) => false,
-    }
 }
 
 fn text(part: &Content) -> u64 {

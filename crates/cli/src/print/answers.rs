@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 use tooloop::{Compacted, CostReport, Session, SessionError, Usage};
 
+use super::complain;
+use crate::exit::Status;
 use crate::output::Output;
 use crate::window::{self, Asked};
 
 /// What such a prompt came to.
 pub(crate) struct Answer {
-    /// In words.
-    pub(crate) text: String,
+    /// In words; why it was not done, if it was not.
+    pub(crate) words: Result<String, String>,
     /// What its record has beside.
     pub(crate) fields: Map<String, Value>,
     /// What it used of a model.
@@ -26,23 +28,31 @@ impl Answer {
     pub(super) async fn to(asked: Asked, session: &Session) -> Result<Self, SessionError> {
         let begun = Instant::now();
         let mut before = None;
-        let (text, key, value) = match asked {
+        let (words, key, value) = match asked {
             Asked::Compact(focus) => {
                 before = Some(session.cost().await?);
-                let done = session.compact(focus).await?;
-                let Compacted { before, after } = done;
-                let tokens = json!({ "pre_tokens": before, "post_tokens": after });
-                (window::compacted(done), "compaction", tokens)
+                match session.compact(focus).await {
+                    Ok(done) => {
+                        let Compacted { before, after } = done;
+                        let tokens = json!({ "pre_tokens": before, "post_tokens": after });
+                        (Ok(window::compacted(done)), "compaction", tokens)
+                    }
+                    // A summary that is of no use is paid for too.
+                    Err(error @ SessionError::NotCompacted(_)) => {
+                        (Err(error.to_string()), "compaction", Value::Null)
+                    }
+                    Err(error) => return Err(error),
+                }
             }
             Asked::Context => {
                 let context = session.context().await?;
                 let lines = window::context_lines(&context).join("\n");
-                (lines, "context", window::context_json(&context))
+                (Ok(lines), "context", window::context_json(&context))
             }
             Asked::Cost => {
                 let cost = session.cost().await?;
                 let lines = window::cost_lines(&cost).join("\n");
-                (lines, "cost", window::cost_json(&cost))
+                (Ok(lines), "cost", window::cost_json(&cost))
             }
         };
         let (usage, cost_usd) = match before {
@@ -50,7 +60,7 @@ impl Answer {
             None => (Usage::default(), Some(0.0)),
         };
         Ok(Self {
-            text,
+            words,
             fields: Map::from_iter([(key.to_owned(), value)]),
             usage,
             cost_usd,
@@ -58,8 +68,18 @@ impl Answer {
         })
     }
 
+    pub(super) const fn status(&self) -> Status {
+        match self.words {
+            Ok(_) => Status::Done,
+            Err(_) => Status::NotCompacted,
+        }
+    }
+
     pub(super) async fn tell(self, output: &Output) {
-        output.write((self.text + "\n").into_bytes()).await;
+        match self.words {
+            Ok(text) => output.write((text + "\n").into_bytes()).await,
+            Err(words) => complain(&words),
+        }
     }
 }
 

@@ -134,18 +134,6 @@ impl Run<'_> {
                 Ok(None) => {}
                 Ok(Some(done)) if self.stopped.is_none() => told = Some(self.tell(done).await),
                 Ok(Some(done)) => return Outcome::Untold(Ok(done)),
-                Err(failure)
-                    if failure.status == Status::NotCompacted && self.stopped.is_none() =>
-                {
-                    let status = failure.status;
-                    if self.format == OutputFormat::Text {
-                        complain(&failure.message);
-                    } else {
-                        let record = self.records.failure(status, &failure.message);
-                        self.output.record(&record).await;
-                    }
-                    told = Some(status);
-                }
                 Err(failure) => return Outcome::Untold(Err(failure)),
             }
         }
@@ -173,7 +161,7 @@ impl Run<'_> {
                 self.output.record(&record).await;
             }
             Done::Answer(answer) => {
-                let record = self.records.answer(&answer);
+                let record = self.records.answer(&answer, status);
                 self.output.record(&record).await;
             }
         }

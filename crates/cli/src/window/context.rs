@@ -73,14 +73,16 @@ fn heading(report: &ContextReport) -> String {
 /// How far the table can be trusted.
 fn truth(report: &ContextReport) -> Vec<String> {
     let counted = match report.counted {
-        Some(counted) if counted >= report.used => "all of it counted by the provider".into(),
+        Some(counted) if counted >= report.used => {
+            "all of it counted by the provider; the shares are estimates".into()
+        }
         Some(counted) => format!(
-            "{} of it counted by the provider, the rest estimated",
+            "{} of it counted by the provider; the rest and the shares are estimates",
             grouped(counted)
         ),
         None => "all of it estimated".to_owned(),
     };
-    let mut lines = vec![format!("  {counted}; the shares are estimates")];
+    let mut lines = vec![format!("  {counted}")];
     if let Some(error) = report.estimate_error_percent {
         lines.push(format!(
             "  estimates were {error} % out so far; an estimated token is {:.2} counted ones",
@@ -183,7 +185,7 @@ mod tests {
                 "  set aside for the reply                              900  11.2 %",
                 "  free                                               3,100  38.7 %",
                 "",
-                "  3,900 of it counted by the provider, the rest estimated; the shares are estimates",
+                "  3,900 of it counted by the provider; the rest and the shares are estimates",
                 "  estimates were 4 % out so far; an estimated token is 1.03 counted ones",
                 "  summed up 2 times",
             ]
@@ -212,7 +214,7 @@ mod tests {
         );
         assert_eq!(
             lines.last().map(String::as_str),
-            Some("  all of it estimated; the shares are estimates")
+            Some("  all of it estimated")
         );
         assert!(
             !lines

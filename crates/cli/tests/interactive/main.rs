@@ -14,6 +14,7 @@ mod collector;
 mod pty;
 mod rewind;
 mod trust;
+mod window;
 
 use rustix::process::Signal;
 use tooloop_testkit::{
@@ -572,6 +573,11 @@ fn traces_and_a_debug_file_show_nothing_on_the_screen() {
 /// What was said, without what the model is reminded of.
 fn said(request: &tooloop_testkit::CapturedRequest) -> Vec<(String, String)> {
     let texts = request.texts().into_iter();
-    let plain = |text: String| text.split("\n<reminder>").next().unwrap_or_default().to_owned();
+    let plain = |text: String| {
+        text.split("\n<reminder>")
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
     texts.map(|(role, text)| (role, plain(text))).collect()
 }

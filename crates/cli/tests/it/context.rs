@@ -269,9 +269,10 @@ fn compact_sums_up_and_tells_what_it_came_to() {
     damages_journals();
     let scratch = Scratch::new();
     let long = "a long answer ".repeat(200);
-    let server = saying(&[&long, "## Task\nthe parser", "after"]);
+    let server = saying(&[&long, "yes", "## Task\nthe parser", "after"]);
     let first = ask(&scratch, &server, API, "look at the parser");
     let session = first.session();
+    resume(&scratch, &server, API, &session, "is that all?").answer();
     let done = resume(
         &scratch,
         &server,
@@ -293,25 +294,31 @@ fn compact_sums_up_and_tells_what_it_came_to() {
     assert!(result["usage"]["input_tokens"].as_u64() > Some(0));
     let boundary = done.system("compact_boundary");
     assert_eq!(boundary[0]["compact_metadata"]["trigger"], "manual");
-    let asked = server.request(1);
+    let asked = server.request(2);
     let (_, last) = asked.texts().pop().unwrap();
     assert!(
         last.contains("Look most closely at this: the parser's tests"),
         "{last}"
     );
-    // In words; and there is nothing left to sum up.
-    let run = asking(&scratch, &server, API).args(["--resume", &session, "/compact"]);
-    let finished = end(&run.start());
-    finished.assert_code(64);
-    let words = finished.stderr.text();
-    assert!(
-        words.contains("there is nothing that could be summed up"),
-        "{words}"
-    );
     let after = resume(&scratch, &server, API, &session, "go on");
     assert_eq!(after.answer(), "after");
-    assert!(server.request(2).mentions("the parser"));
-    assert!(!server.request(2).mentions("a long answer"));
+    assert!(server.request(3).mentions("the parser"));
+    assert!(!server.request(3).mentions("a long answer"));
+}
+
+#[test]
+fn a_summary_of_no_use_is_paid_for() {
+    damages_journals();
+    let scratch = Scratch::new();
+    let long = "## Task\n".to_owned() + &"more than there was ".repeat(200);
+    let server = saying(&["yes", "yes", &long]);
+    let session = ask(&scratch, &server, API, "is it so?").session();
+    resume(&scratch, &server, API, &session, "is it?").answer();
+    let done = resume(&scratch, &server, API, &session, "/compact");
+    let words = done.failed(64, "not_run");
+    assert!(words.contains("it would not be shorter"), "{words}");
+    assert!(done.result()["usage"]["input_tokens"].as_u64() > Some(2_000));
+    assert!(done.system("compact_boundary").is_empty());
 }
 
 #[test]
@@ -324,6 +331,10 @@ fn nothing_to_sum_up_is_told() {
         words.contains("there is nothing that could be summed up"),
         "{words}"
     );
+    let finished = end(&asking(&scratch, &server, API).arg("/compact").start());
+    finished.assert_code(64);
+    let told = finished.stderr.text();
+    assert!(told.contains(&words), "{told}");
     assert!(server.requests().is_empty());
 }
 
@@ -332,21 +343,29 @@ fn commands_are_messages_too() {
     damages_journals();
     let scratch = Scratch::new();
     let long = "a long answer ".repeat(200);
-    let server = saying(&[&long, "## Task\nnothing much", "after"]);
+    let server = saying(&[&long, "yes", "## Task\nnothing much", "after"]);
     let line = |text: &str| {
         let line = json!({ "type": "user", "message": { "role": "user", "content": text } });
         format!("{line}\n")
     };
-    let input: String = ["/compact", "go", "/context", "/compact", "/cost", "go on"]
-        .map(line)
-        .concat();
+    let input: String = [
+        "/compact",
+        "go",
+        "/context",
+        "/cost",
+        "is that all?",
+        "/compact",
+        "go on",
+    ]
+    .map(line)
+    .concat();
     let run = tooloop(&scratch, &server, API).args(["--input-format", "stream-json"]);
     let done = finish(&run.stdin(Stdin::Bytes(input.into())).start());
     let results = done.of("result");
     let kinds: Vec<_> = results
         .iter()
         .map(|result| {
-            let has = |key: &str| result.get(key).is_some();
+            let has = |key: &str| !result[key].is_null();
             (
                 has("context"),
                 has("compaction"),
@@ -361,12 +380,13 @@ fn commands_are_messages_too() {
             (false, false, false, Some(64)),
             (false, false, false, Some(0)),
             (true, false, false, Some(0)),
-            (false, true, false, Some(0)),
             (false, false, true, Some(0)),
+            (false, false, false, Some(0)),
+            (false, true, false, Some(0)),
             (false, false, false, Some(0)),
         ]
     );
-    assert_eq!(server.requests().len(), 3);
+    assert_eq!(server.requests().len(), 4);
 }
 
 #[test]

@@ -646,6 +646,98 @@ async fn a_conversation_is_taken_back_and_resumes_as_it_was_then() {
     assert!(said[2].contains("three"), "{said:?}");
 }
 
+/// Says and asks for the same again: what is sent then, and the session as it was before.
+async fn sends(session: &tooloop::Session, provider: &ScriptedProvider) -> tooloop_model::Request {
+    provider.push(said("as it happens"));
+    session.prompt("the same").await.unwrap();
+    let request = provider.requests().pop().unwrap();
+    let turn = session.transcript().await.unwrap().turns().len();
+    session.rewind(turn).await.unwrap();
+    request
+}
+
+fn said(text: &str) -> ModelReply {
+    let index = 0;
+    let events = vec![
+        StreamEvent::BlockStart {
+            index,
+            block: BlockStart::Text,
+        },
+        StreamEvent::TextDelta {
+            index,
+            text: text.into(),
+        },
+        StreamEvent::BlockStop { index },
+        StreamEvent::MessageStop {
+            stop_reason: StopReason::EndTurn,
+        },
+    ];
+    ModelReply::Events(events.into_iter().map(Ok).collect())
+}
+
+fn texts(request: &tooloop_model::Request) -> Vec<String> {
+    let messages = request.messages.iter();
+    messages
+        .map(|message| match message.message() {
+            Message::Assistant(reply) => reply.text(),
+            Message::User(content) => format!("{content:?}"),
+            Message::ToolResults(results) => format!("{results:?}"),
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn what_was_summed_up_is_taken_back_and_sent_as_it_was() {
+    let long = "a long answer ".repeat(400);
+    for is_recorded in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let (builder, provider) = agent(ScriptedProvider::new());
+        let builder = if is_recorded {
+            builder.journal(folder.path())
+        } else {
+            builder
+        };
+        let agent = builder.build().unwrap();
+        let mut session = agent.session().unwrap();
+        for (prompt, answer) in [("one", &*long), ("two", "second")] {
+            provider.push(said(answer));
+            session.prompt(prompt).await.unwrap();
+        }
+        let before = texts(&sends(&session, &provider).await);
+        provider.push(said("the gist of it"));
+        let compacted = session.compact(Some("the cut".into())).await.unwrap();
+        assert!(compacted.after < compacted.before, "{compacted:?}");
+        let asked = texts(&provider.requests().pop().unwrap()).pop().unwrap();
+        assert!(asked.contains("is about to be summed up") && asked.contains("the cut"));
+        provider.push(said("third"));
+        session.prompt("three").await.unwrap();
+
+        // Once with the summary, and once as it was before it.
+        for (turn, prompt) in [(3, "three"), (2, "two"), (1, "one")] {
+            let live = sends(&session, &provider).await;
+            if is_recorded {
+                session.close().await.unwrap();
+                let path = agent.catalog().unwrap().newest().unwrap();
+                session = agent.resume(&path).unwrap();
+                assert_eq!(session.warnings(), [""; 0]);
+                let resumed = sends(&session, &provider).await;
+                assert_eq!(live, resumed, "turn {turn}");
+            }
+            assert_eq!(texts(&live)[0].contains("the gist of it"), turn > 1);
+            let rewind = tooloop::Rewind {
+                turn,
+                what: tooloop::What::Conversation,
+                ..tooloop::Rewind::default()
+            };
+            let rewound = session.rewind_to(rewind).await.unwrap();
+            assert_eq!(rewound.prompt, [tooloop::Content::Text(prompt.into())]);
+        }
+        let again = texts(&sends(&session, &provider).await);
+        assert_eq!(again[..], before[before.len() - 1..]);
+        session.close().await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn what_was_read_in_a_turn_that_is_taken_back_is_read_again() {
     let folder = tempfile::tempdir().unwrap();

@@ -738,6 +738,66 @@ async fn what_was_summed_up_is_taken_back_and_sent_as_it_was() {
     }
 }
 
+/// What a summary carries over of files and the plan, after the policy was changed in this way.
+async fn carried(change: impl FnOnce(&mut tooloop::Policy)) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = folder.path().canonicalize().unwrap();
+    for name in ["a", "b"] {
+        let text = format!("the text of {name}\n").repeat(300);
+        std::fs::write(workspace.join(name), text).unwrap();
+    }
+    let plan = r#"{"items":[{"content":"go on","status":"pending"}]}"#;
+    let script = ScriptedProvider::new()
+        .call("t1", "read", r#"{"path":"a"}"#)
+        .call("t2", "read", r#"{"path":"b"}"#)
+        .call("t3", "todo", plan)
+        .say("done")
+        .say("the gist of it");
+    let (builder, _) = agent(script);
+    let processes = tooloop::exec::Processes::new().unwrap();
+    let ops: Arc<dyn tooloop::tools::Ops> = Arc::new(tooloop::tools::LocalOps::new(processes));
+    let agent = builder
+        .tool(tooloop::tools::Read::new(ops))
+        .tool(tooloop::tools::Todo::new())
+        .workspace(&workspace)
+        .build()
+        .unwrap();
+    let session = agent.session().unwrap();
+    let mut events = session.events();
+    session.prompt("go").await.unwrap();
+    session.change_policy(change);
+    std::fs::write(workspace.join("a"), "it is short now\n").unwrap();
+    session.compact(None).await.unwrap();
+    session.close().await.unwrap();
+    while let Some(event) = events.next().await {
+        let Event::Recorded(entry) = event else {
+            continue;
+        };
+        if let Entry::Compacted { carried, .. } = &*entry {
+            let texts = carried.iter().filter_map(|part| match part {
+                tooloop::Content::Text(text) => Some(text.replace(workspace.to_str().unwrap(), "")),
+                _ => None,
+            });
+            return texts.collect();
+        }
+    }
+    panic!("nothing was summed up")
+}
+
+#[tokio::test]
+async fn a_summary_carries_over_what_tools_know_and_may_still_read() {
+    let all = carried(|_| {}).await;
+    let begins: Vec<_> = all.iter().map(|text| text.lines().next().unwrap()).collect();
+    let expected = ["(/b, as it is now:)", "(the plan, as it is now:)", "(/a, as it is now:)"];
+    assert_eq!(begins, expected);
+    assert!(all[0].contains("1\tthe text of b\n"));
+    assert!(all[1].contains("[ ] go on"));
+    assert!(all[2].ends_with("\n1\tit is short now\n"), "{}", all[2]);
+    let left = carried(|policy| policy.deny.push("Read(b)".parse().unwrap())).await;
+    assert_eq!(left.len(), 2);
+    assert!(!left.iter().any(|text| text.contains("text of b")), "{left:?}");
+}
+
 #[tokio::test]
 async fn what_was_read_in_a_turn_that_is_taken_back_is_read_again() {
     let folder = tempfile::tempdir().unwrap();

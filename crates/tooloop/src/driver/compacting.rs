@@ -117,6 +117,10 @@ impl Driver {
     }
 
     pub(super) fn compaction_ended(&mut self, trigger: CompactionTrigger, failure: Option<String>) {
+        if let (CompactionTrigger::Manual, Some(turn)) = (trigger, &mut self.turn) {
+            // It was asked for while the conversation was summed up.
+            turn.begins_now(self.kernel.transcript());
+        }
         let done = self.compacting.done.take();
         let reply = self
             .compacting

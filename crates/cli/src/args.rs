@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tooloop::Money;
 
+use crate::exit::{Failure, Status};
+
 /// A coding agent for the terminal.
 ///
 /// With a terminal and without -p it talks with you; with -p, or at the end of a pipe, it does one
@@ -34,20 +36,83 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Do a small job in a fresh folder with whatever model is at hand; without one, play the demo
     Hello(DemoArgs),
+    /// Look at the notes that are kept about this project, and change them
+    Memory(MemoryArgs),
     /// Look at recorded sessions
     #[command(subcommand)]
     Sessions(SessionsCommand),
     /// Show each setting and where its value comes from
     Config(Box<RunArgs>),
+    /// Print the system prompt that a run here would have, or what its sections come to
+    Prompt(Box<PromptArgs>),
     /// Say what is allowed here, and why
     #[command(subcommand)]
     Permissions(PermissionsCommand),
+    /// List the kinds of subagents that a run here has, and where each is defined
+    Agents(AgentsArgs),
     /// Play a session again, offline, and compare it with its record
     Replay(Box<ReplayArgs>),
     /// Look at what a run would find here: sandbox, settings, keys, programs, journal
     Doctor(DoctorArgs),
     /// Show what a folder's settings files want beyond what they may have, and trust the folder with it
     Trust(TrustArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentsArgs {
+    /// One JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Only those that are built in
+    #[arg(long)]
+    pub(crate) bare: bool,
+    /// The folder that a run would work in
+    #[arg(short = 'C', long = "cd", value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MemoryArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<MemoryCommand>,
+    /// The project's folder, or one in it
+    #[arg(short = 'C', long = "cd", value_name = "DIR", global = true)]
+    pub(crate) directory: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum MemoryCommand {
+    /// List the notes; so does no command at all
+    List,
+    /// Print a note
+    Show {
+        /// The note's name
+        name: String,
+    },
+    /// Open a note in your editor (VISUAL or EDITOR)
+    Edit {
+        /// The note's name
+        name: String,
+    },
+    /// Delete a note
+    Delete {
+        /// The note's name
+        name: String,
+    },
+    /// Print the folder that the notes are in
+    Path,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PromptArgs {
+    /// The sections with their bytes and estimated tokens, and the definitions of tools
+    #[arg(long)]
+    pub(crate) sections: bool,
+    /// One JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
 }
 
 #[derive(Debug, Args)]
@@ -91,37 +156,10 @@ pub(crate) struct ReplayArgs {
     /// How to print
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     pub(crate) output_format: OutputFormat,
-    /// With --tools live: calls that need no question
-    #[arg(
-        long = "allowedTools",
-        alias = "allowed-tools",
-        value_name = "RULES",
-        num_args = 1
-    )]
-    pub(crate) allowed_tools: Vec<String>,
-    /// With --tools live: calls that are refused, whatever else says
-    #[arg(
-        long = "disallowedTools",
-        alias = "disallowed-tools",
-        value_name = "RULES",
-        num_args = 1
-    )]
-    pub(crate) disallowed_tools: Vec<String>,
-    /// With --tools live: what is done about calls that no rule decides; nobody is asked
-    #[arg(long, value_name = "MODE")]
-    pub(crate) permission_mode: Option<String>,
-    /// The folder that the tools work in, and whose sessions are looked through
-    #[arg(short = 'C', long = "cd", value_name = "DIR")]
-    pub(crate) directory: Option<PathBuf>,
-    /// With --tools live: a further folder that commands may work in
-    #[arg(long, value_name = "DIR")]
-    pub(crate) add_dir: Vec<PathBuf>,
-    /// A file with settings that beat those of user and project
-    #[arg(long, value_name = "FILE")]
-    pub(crate) settings: Option<PathBuf>,
-    /// Read no settings file of the folder, not even what it forbids
-    #[arg(long)]
-    pub(crate) bare: bool,
+    /// What decides about the calls of --tools live; the folder is also the one whose sessions are
+    /// looked through.
+    #[command(flatten)]
+    pub(crate) rules: Box<RuleArgs>,
     /// With --tools live: apply all that the folder's settings files want: rules that allow and
     /// whatever else they widen
     #[arg(long, conflicts_with = "bare")]
@@ -154,6 +192,9 @@ pub(crate) enum SessionsCommand {
         /// How many at most
         #[arg(short = 'n', long, default_value_t = 20)]
         limit: usize,
+        /// Each with its subagents below it
+        #[arg(long)]
+        all: bool,
         /// One JSON object a line
         #[arg(long)]
         json: bool,
@@ -304,9 +345,28 @@ pub(crate) struct RuleArgs {
     /// Confine commands
     #[arg(long, value_name = "PROFILE")]
     pub(crate) sandbox: Option<String>,
-    /// Use no settings of the folder
+    /// Read no settings file of the folder, not even what it forbids
     #[arg(long)]
     pub(crate) bare: bool,
+}
+
+impl RuleArgs {
+    /// The run that these are of. It keeps no record.
+    pub(crate) fn run(&self) -> Result<RunArgs, Failure> {
+        let typed = Cli::try_parse_from(["tooloop", "--no-session-persistence"])
+            .map_err(|error| Failure::new(Status::Internal, error.to_string()))?;
+        Ok(RunArgs {
+            allowed_tools: self.allowed_tools.clone(),
+            disallowed_tools: self.disallowed_tools.clone(),
+            permission_mode: self.permission_mode.clone(),
+            directory: self.directory.clone(),
+            add_dir: self.add_dir.clone(),
+            settings: self.settings.clone(),
+            sandbox: self.sandbox.clone(),
+            bare: self.bare,
+            ..*typed.run
+        })
+    }
 }
 
 #[derive(Debug, Args)]
@@ -416,13 +476,13 @@ pub(crate) struct RunArgs {
     /// rather than refuse it and go on
     #[arg(long)]
     pub(crate) strict_permissions: bool,
-    /// The whole system prompt
+    /// What the system prompt says of the agent, its work, tools and surroundings; instructions stay
     #[arg(long, value_name = "TEXT", conflicts_with = "system_prompt_file")]
     pub(crate) system_prompt: Option<String>,
-    /// A file with the whole system prompt
+    /// A file with that
     #[arg(long, value_name = "FILE")]
     pub(crate) system_prompt_file: Option<PathBuf>,
-    /// What to add to the system prompt
+    /// What to add at the end of the system prompt
     #[arg(
         long,
         value_name = "TEXT",
@@ -459,8 +519,8 @@ pub(crate) struct RunArgs {
     /// A file with settings that beat those of user and project
     #[arg(long, value_name = "FILE")]
     pub(crate) settings: Option<PathBuf>,
-    /// Read no settings file of the folder, not even what it forbids, and run no hooks but those of
-    /// the managed file
+    /// Read no settings file of the folder, not even what it forbids, no instruction files, and run
+    /// no hooks but those of the managed file
     #[arg(long)]
     pub(crate) bare: bool,
     /// Apply, for this run, all that the folder's settings files want: hooks, rules that allow,

@@ -251,6 +251,7 @@ fn request(question: &Question) -> Value {
         "tool_name": question.tool_use.name,
         "input": input,
         "tool_use_id": question.tool_use.id,
+        "agent_type": question.agent,
         "permission_suggestions": suggestions,
         "decision_reason": question.reason,
         "cause": question.cause.map(cause),
@@ -343,6 +344,7 @@ mod tests {
     fn question(ask: u64) -> Question {
         Question {
             ask,
+            agent: None,
             tool_use: ToolUse {
                 id: "tu_1".into(),
                 name: "bash".into(),
@@ -380,6 +382,7 @@ mod tests {
             "tool_name": "bash",
             "input": { "command": "touch a" },
             "tool_use_id": "tu_1",
+            "agent_type": null,
             "permission_suggestions": [suggestion("session"), suggestion("localSettings")],
             "decision_reason": "`touch a` is not covered",
             "cause": "uncovered",

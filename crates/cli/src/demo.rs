@@ -2,7 +2,7 @@
 //!
 //! The demo plays a recorded model through the real loop, with the real bash tool, in a fresh
 //! folder, and says so. Hello does a small job with whatever model is at hand, and plays the demo
-//! if there is none.
+//! if there is none. Both are put together as any run is: settings, sandbox and all.
 
 use std::fs;
 use std::io::{self, Write};
@@ -11,22 +11,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
-use tooloop::exec::{Environment, EnvironmentRules, Processes};
-use tooloop::provider::{KEY_VARIABLES, Provider, ReplayProvider};
-use tooloop::tools::{Bash, BashSettings, LocalOps};
+use tooloop::exec::Processes;
+use tooloop::journal::SessionId;
+use tooloop::provider::ReplayProvider;
 use tooloop::{
-    Agent, Content, ContentBlock, Entry, Event, Message, Mode, Policy, Session, StreamEvent,
-    TurnEnd, default_system_prompt,
+    AgentTypes, Content, ContentBlock, Entry, Event, Message, Mode, Session, StreamEvent, TurnEnd,
 };
 
-use crate::args::{Cli, DemoArgs, OutputFormat};
+use crate::args::{Cli, DemoArgs, OutputFormat, RunArgs};
 use crate::exit::{self, Failure, Status};
+use crate::knowledge::Calls;
 use crate::print::{self, Print, Prompts};
-use crate::setup::{self, Setup};
+use crate::setup::{self, Asked, Open, Setup};
 use crate::signals::Signals;
-use crate::telemetry;
 use crate::text::clean;
-use crate::wall::SandboxReport;
+use crate::wall::Attempt;
 
 /// What a small local model was asked, a line for each turn, and what it said, a message for each
 /// call.
@@ -37,20 +36,37 @@ const RECORDING: &str = include_str!("../recordings/demo.json");
 const SMALL_JOB: &str = "Which files are in this folder, and what is in each of them?";
 
 pub(crate) async fn demo(args: DemoArgs) -> Result<Status, Failure> {
+    recorded(args, &[]).await
+}
+
+/// Plays the recording; `remarks` say why, if it was not asked for.
+async fn recorded(args: DemoArgs, remarks: &[&str]) -> Result<Status, Failure> {
     let pace = if args.fast { 0 } else { 15 };
     let provider = ReplayProvider::from_json(RECORDING)
         .map_err(|error| Failure::new(Status::Internal, error.to_string()))?
         .with_pace(Duration::from_millis(pace));
     let folder = Folder::new()?;
+    // The recording is part of this program and its folder is made for it.
+    let typed = typed(Mode::BypassPermissions)?;
+    let loaded = setup::load_settings(&typed, &folder.0)?;
+    let tried = Attempt::begin(&loaded.settings)
+        .end(&loaded.settings)
+        .await?;
+    let open = Open::New(SessionId::generate());
+    let asked = Asked {
+        provider: Arc::new(provider),
+        model: "recording".into(),
+        fallback: None,
+        agents: AgentTypes::default(),
+    };
+    let setup = setup::assemble(&typed, &folder.0, loaded, open, asked, tried)?;
     let note = "the model's part is a recording of a small local model; the loop, the commands and \
                 what they print are real";
     play(Play {
-        provider: Arc::new(provider),
-        model: "recording".into(),
+        setup,
         folder: &folder.0,
-        // The recording is part of this program and its folder is made for it.
-        mode: Mode::BypassPermissions,
         prompts: PROMPTS.lines().collect(),
+        remarks,
         note,
         format: args.output_format,
     })
@@ -59,20 +75,12 @@ pub(crate) async fn demo(args: DemoArgs) -> Result<Status, Failure> {
 
 pub(crate) async fn hello(args: DemoArgs) -> Result<Status, Failure> {
     let folder = Folder::new()?;
-    let typed = Cli::try_parse_from(["tooloop", "--bare", "--no-session-persistence"])
-        .map_err(|error| Failure::new(Status::Internal, error.to_string()))?;
-    let loaded = setup::load_settings(&typed.run, &folder.0)?;
-    let Setup {
-        provider,
-        model,
-        telemetry,
-        ..
-    } = match setup::setup(&typed.run, &folder.0, loaded).await {
+    let typed = typed(Mode::Default)?;
+    let loaded = setup::load_settings(&typed, &folder.0)?;
+    let mut setup = match setup::setup(&typed, &folder.0, loaded).await {
         Ok(setup) => setup,
         Err(failure) if failure.status == Status::Auth => {
-            print::complain(&failure.message);
-            print::complain("so here is the demo:");
-            return demo(args).await;
+            return recorded(args, &[&failure.message, "so here is the demo:"]).await;
         }
         Err(failure) => return Err(failure),
     };
@@ -83,22 +91,41 @@ pub(crate) async fn hello(args: DemoArgs) -> Result<Status, Failure> {
         fs::write(folder.0.join(name), text)
             .map_err(|error| Failure::new(Status::Internal, format!("{name}: {error}")))?;
     }
+    let telemetry = std::mem::take(&mut setup.telemetry);
     let note = format!(
-        "the model is {model} ({}); only reading commands are allowed",
-        provider.name()
+        "the model is {} ({}); nobody is asked, so what would need a question is refused",
+        setup.model,
+        setup.provider.name()
     );
     let played = play(Play {
-        provider,
-        model,
+        setup,
         folder: &folder.0,
-        mode: Mode::Default,
         prompts: vec![SMALL_JOB],
+        remarks: &[],
         note: &note,
         format: args.output_format,
     })
     .await;
     telemetry.finish(false).await;
     played
+}
+
+/// What somebody would have typed for this run.
+fn typed(mode: Mode) -> Result<RunArgs, Failure> {
+    let words = [
+        "tooloop",
+        "--bare",
+        "--no-session-persistence",
+        "--tools",
+        "bash",
+        "--max-turns",
+        "12",
+        "--permission-mode",
+        mode.name(),
+    ];
+    Cli::try_parse_from(words)
+        .map(|typed| *typed.run)
+        .map_err(|error| Failure::new(Status::Internal, error.to_string()))
 }
 
 /// A fresh folder that is removed at the end.
@@ -115,7 +142,8 @@ impl Folder {
                 format!("cannot make the folder {path}: {error}"),
             )
         })?;
-        Ok(Self(path))
+        // As it really is, which is how a sandbox knows it.
+        Ok(Self(fs::canonicalize(&path).unwrap_or(path)))
     }
 }
 
@@ -127,49 +155,43 @@ impl Drop for Folder {
 }
 
 struct Play<'a> {
-    provider: Arc<dyn Provider>,
-    model: String,
+    setup: Setup,
     folder: &'a Path,
-    mode: Mode,
     prompts: Vec<&'a str>,
+    remarks: &'a [&'a str],
     note: &'a str,
     format: OutputFormat,
 }
 
 async fn play(play: Play<'_>) -> Result<Status, Failure> {
-    let processes = setup::processes()?;
-    let rules = EnvironmentRules {
-        withhold: KEY_VARIABLES
-            .iter()
-            .chain(&telemetry::WITHHELD)
-            .map(ToString::to_string)
-            .collect(),
-        ..EnvironmentRules::default()
-    };
-    let mut bash = BashSettings::new(
-        Arc::new(LocalOps::new(processes.clone())),
-        Environment::of_this_process(&rules),
-    );
-    bash.folders = vec![play.folder.to_owned()];
-    bash.jobs = None;
-    let agent = Agent::builder()
-        .provider(play.provider)
-        .model(&play.model)
-        .system(default_system_prompt(play.folder))
-        .policy(Policy {
-            mode: play.mode,
-            ..Policy::default()
-        })
-        .max_turns(12)
-        .workspace(play.folder)
-        .tool(Bash::new(bash))
+    let Setup {
+        agent,
+        processes,
+        model,
+        mode,
+        limits,
+        warnings,
+        sandbox,
+        temp,
+        ..
+    } = play.setup;
+    let agent = agent
         .build()
-        .map_err(|error| Failure::new(Status::Internal, error.to_string()))?;
+        .map_err(|error| Failure::settings(error.to_string()))?;
     let session = agent.session()?;
-    if play.format != OutputFormat::Text {
+    if play.format != OutputFormat::StreamJson {
+        print::complain(&sandbox.line());
+    }
+    for words in play.remarks {
+        print::complain(words);
+    }
+    warnings.iter().for_each(|words| print::complain(words));
+    let told = if play.format == OutputFormat::Text {
+        tell_all(session, &processes, &play.prompts, play.note, play.folder).await
+    } else {
         print::complain(play.note);
         let first = play.prompts.first().copied().unwrap_or(SMALL_JOB);
-        return print::run(Print {
+        print::run(Print {
             session,
             processes,
             signals: Signals::listen()?,
@@ -177,31 +199,45 @@ async fn play(play: Play<'_>) -> Result<Status, Failure> {
             format: play.format,
             partial: false,
             hook_events: false,
-            model: play.model,
+            model,
             tools: agent.tool_names(),
-            permission_mode: play.mode.to_string(),
-            sandbox: SandboxReport::off().record(),
+            permission_mode: mode.to_string(),
+            sandbox: sandbox.record(),
             resumed: false,
-            warnings: Vec::new(),
-            limits: tooloop::Limits::default(),
+            warnings,
+            limits,
             verbose: false,
             host: None,
             strict: None,
+            calls: Calls::default(),
         })
-        .await;
+        .await
+    };
+    if let Some(temp) = temp {
+        // All that could write there has ended.
+        temp.sweep();
     }
-    say(&format!(
-        "tooloop: {}\nfolder: {}\n",
-        play.note,
-        play.folder.display()
-    ))?;
-    let mut told = Ok(Status::Done);
-    for prompt in play.prompts {
-        say(&format!("\n> {prompt}\n\n"))?;
-        told = narrate(&session, &processes, prompt).await;
+    told
+}
+
+/// Tells a person of all turns, and ends the session.
+async fn tell_all(
+    session: Session,
+    processes: &Processes,
+    prompts: &[&str],
+    note: &str,
+    folder: &Path,
+) -> Result<Status, Failure> {
+    let folder = folder.display();
+    let mut told = say(&format!("tooloop: {note}\nfolder: {folder}\n")).map(|()| Status::Done);
+    for prompt in prompts {
         if !matches!(told, Ok(Status::Done)) {
             break;
         }
+        told = match say(&format!("\n> {prompt}\n\n")) {
+            Ok(()) => narrate(&session, processes, prompt).await,
+            Err(failure) => Err(failure),
+        };
     }
     let closed = session.close().await;
     processes.end_all(Duration::from_secs(2)).await;
@@ -309,6 +345,7 @@ fn tell(event: Event) -> String {
         | Event::ToolProgress { .. }
         | Event::ToolEnded { .. }
         | Event::Asked(_)
+        | Event::Subagent { .. }
         | Event::TurnEnded(_)
         | Event::Lagged { .. } => return String::new(),
     };

@@ -244,7 +244,7 @@ fn parse(line: &[u8]) -> Result<Option<Line>, String> {
 
 fn content(value: Value) -> Result<Vec<Content>, String> {
     let parts = match value {
-        Value::String(text) => return Ok(vec![Content::Text(text)]),
+        Value::String(text) => return Ok(vec![Content::Text(text).as_said()]),
         Value::Array(parts) => parts,
         _ => return Err("\"content\" is a string or a list of blocks".into()),
     };
@@ -258,7 +258,7 @@ fn content(value: Value) -> Result<Vec<Content>, String> {
                     .ok_or_else(|| format!("a block of the content lacks {path}"))
             };
             match part.get("type").and_then(Value::as_str) {
-                Some("text") => text("/text").map(Content::Text),
+                Some("text") => text("/text").map(|text| Content::Text(text).as_said()),
                 Some("image") => Ok(Content::Image(tooloop::Image {
                     media_type: text("/source/media_type")?,
                     data: text("/source/data")?,

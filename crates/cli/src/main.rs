@@ -3,6 +3,7 @@
 //! This file is the table of contents: what was typed, what is meant, which front end runs it, how
 //! it ends. Each step is a module.
 
+mod agents;
 mod args;
 mod control;
 mod demo;
@@ -10,10 +11,12 @@ mod doctor;
 mod exit;
 mod input;
 mod interactive;
+mod knowledge;
 mod output;
 mod permissions;
 mod print;
 mod project_rules;
+mod prompt;
 mod questions;
 mod records;
 mod replay;
@@ -37,7 +40,7 @@ use std::sync::Arc;
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use tooloop::Approval;
+use tooloop::{Approval, Mode, Planning};
 
 use crate::args::{Cli, Command, InputFormat, OutputFormat, RunArgs};
 use crate::control::Host;
@@ -115,9 +118,12 @@ fn dispatch(cli: Cli) -> Result<Status, Failure> {
         Some(Command::Demo(args)) => block_on(demo::demo(args)),
         Some(Command::Hello(args)) => block_on(demo::hello(args)),
         Some(Command::Config(args)) => config(&args),
+        Some(Command::Prompt(args)) => block_on(prompt::run(*args)),
         Some(Command::Permissions(command)) => block_on(permissions::run(command)),
         Some(Command::Replay(args)) => block_on(replay::replay(*args)),
+        Some(Command::Agents(args)) => agents::run(&args),
         Some(Command::Trust(args)) => trust::run(&args),
+        Some(Command::Memory(args)) => knowledge::run(args),
         Some(Command::Sessions(command)) => sessions::run(command),
         Some(Command::Doctor(args)) => block_on(doctor::doctor(args)),
     }
@@ -247,7 +253,7 @@ async fn headless_session(
         saved: setup.saved_rules.clone(),
         workspace: workspace.to_owned(),
         home: setup::environment("HOME").map(Into::into),
-        may_bypass: setup.mode == tooloop::Mode::BypassPermissions,
+        may_bypass: setup.mode == Mode::BypassPermissions,
         told: std::collections::BTreeMap::new(),
     });
     let strict = args.strict_permissions.then(Strict::default);
@@ -256,9 +262,16 @@ async fn headless_session(
         (None, Some(strict)) => Approval::By(Arc::new(strict.clone())),
         (None, None) => Approval::Nobody,
     };
-    let agent = setup
-        .agent
-        .approval(approval)
+    let planning = match &host {
+        Some(_) => Some(Planning::Asks),
+        None => (setup.mode == Mode::Plan).then_some(Planning::Answers),
+    };
+    let agent = setup.agent.approval(approval);
+    let agent = match planning.filter(|_| setup.plans) {
+        Some(planning) => agent.planning(planning),
+        None => agent,
+    };
+    let agent = agent
         .build()
         .map_err(|error| Failure::settings(error.to_string()))?;
     let session = setup.open.start(&agent)?;
@@ -298,6 +311,7 @@ async fn headless_session(
         verbose: args.verbose,
         host,
         strict,
+        calls: setup.calls,
     })
     .await;
     if let Some(temp) = temp {

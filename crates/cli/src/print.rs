@@ -15,6 +15,7 @@ use crate::control::Host;
 use crate::exit::{self, Failure, Status};
 use crate::input::Line;
 use crate::interactive::took;
+use crate::knowledge::Calls;
 use crate::output::Output;
 use crate::records::{Init, Records};
 use crate::signals::Signals;
@@ -42,6 +43,8 @@ pub(crate) struct Print {
     pub(crate) host: Option<Host>,
     /// Ends the run where somebody would have to be asked.
     pub(crate) strict: Option<Strict>,
+    /// What a prompt may call by a slash and its name.
+    pub(crate) calls: Calls,
 }
 
 /// Where prompts come from.
@@ -87,6 +90,7 @@ pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
         may_bypass,
         host: print.host,
         strict: print.strict,
+        calls: print.calls,
         limits: print.limits,
         deadline: print
             .limits

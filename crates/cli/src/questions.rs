@@ -121,6 +121,7 @@ mod tests {
     fn question(ask: u64) -> Question {
         Question {
             ask,
+            agent: None,
             tool_use: ToolUse {
                 id: "1".into(),
                 name: "bash".into(),

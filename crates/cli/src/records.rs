@@ -2,6 +2,8 @@
 //!
 //! `docs/stream-json.md` describes each. Fields are added in later versions, never renamed.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value, json};
 use tooloop::hooks::{HookEnd, HookNote};
 use tooloop::{
@@ -22,8 +24,10 @@ pub(crate) struct Records {
     session: Option<String>,
     seq: u64,
     partial: bool,
-    /// The model call whose pieces are being told.
-    telling: Option<u64>,
+    /// The model calls whose pieces are being told, by the call that began the subagent.
+    telling: HashMap<Option<ToolUseId>, u64>,
+    /// The call that began the subagent of which is told.
+    parent: Option<ToolUseId>,
 }
 
 /// What the first record tells.
@@ -38,13 +42,20 @@ pub(crate) struct Init<'a> {
 }
 
 impl Records {
-    pub(crate) const fn new(session: Option<String>, partial: bool) -> Self {
+    pub(crate) fn new(session: Option<String>, partial: bool) -> Self {
         Self {
             session,
             seq: 0,
             partial,
-            telling: None,
+            telling: HashMap::new(),
+            parent: None,
         }
+    }
+
+    /// Whose records the next ones are: those of the subagent that this call began, or of the
+    /// session itself. Returns whose they were.
+    pub(crate) fn of(&mut self, parent: Option<ToolUseId>) -> Option<ToolUseId> {
+        std::mem::replace(&mut self.parent, parent)
     }
 
     /// Puts a record into its envelope.
@@ -54,6 +65,11 @@ impl Records {
         record.insert("type".into(), kind.into());
         if let Value::Object(body) = body {
             record.extend(body);
+        }
+        if let Some(parent) = &self.parent
+            && !record.contains_key("parent_tool_use_id")
+        {
+            record.insert("parent_tool_use_id".into(), parent.to_string().into());
         }
         record.insert("session_id".into(), self.session.clone().into());
         record.insert("seq".into(), self.seq.into());
@@ -105,18 +121,21 @@ impl Records {
         Some(match entry {
             Entry::Message(message) => match message.message() {
                 Message::Assistant(reply) => {
-                    self.telling = None;
+                    self.telling.remove(&self.parent);
                     let body = json!({
                         "message": assistant(reply),
-                        "parent_tool_use_id": null,
+                        "parent_tool_use_id": self.parent,
                     });
                     self.record("assistant", body)
                 }
                 Message::User(content) => {
-                    let content: Vec<_> = content.iter().map(part).collect();
+                    let content: Vec<_> = Content::said(content).map(part).collect();
+                    if content.is_empty() {
+                        return None;
+                    }
                     let body = json!({
                         "message": { "role": "user", "content": content },
-                        "parent_tool_use_id": null,
+                        "parent_tool_use_id": self.parent,
                     });
                     self.record("user", body)
                 }
@@ -125,7 +144,7 @@ impl Records {
             Entry::CallFinished(result) => {
                 let body = json!({
                     "message": { "role": "user", "content": [tool_result(result)] },
-                    "parent_tool_use_id": null,
+                    "parent_tool_use_id": self.parent,
                 });
                 self.record("user", body)
             }
@@ -218,7 +237,7 @@ impl Records {
 
     /// What was told of this reply is void.
     pub(crate) fn voided(&mut self, call: u64) -> Value {
-        self.telling = None;
+        self.telling.remove(&self.parent);
         self.record(
             "system",
             json!({ "subtype": "message_voided", "model_call": call }),
@@ -286,8 +305,7 @@ impl Records {
             return Vec::new();
         }
         let mut records = Vec::new();
-        if self.telling != Some(call) {
-            self.telling = Some(call);
+        if self.telling.insert(self.parent.clone(), call) != Some(call) {
             let event = json!({
                 "type": "message_start",
                 "message": { "type": "message", "role": "assistant", "content": [] },
@@ -303,7 +321,7 @@ impl Records {
     fn stream_event(&mut self, event: &Value) -> Value {
         self.record(
             "stream_event",
-            json!({ "event": event, "parent_tool_use_id": null }),
+            json!({ "event": event, "parent_tool_use_id": self.parent }),
         )
     }
 

@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Parser;
 use serde_json::{Map, Value, json};
 use tooloop::Event;
 use tooloop::journal::SessionId;
 use tooloop::provider::{Cassette, CassetteError, ScriptedProvider};
 use tooloop::replay::{Recording, Replay, ReplayError, Replayed, ToolDifference};
 
-use crate::args::{Cli, OutputFormat, ReplayArgs, ReplayTools, RunArgs};
+use crate::args::{OutputFormat, ReplayArgs, ReplayTools, RunArgs};
 use crate::exit::{Failure, Status};
 use crate::print::complain;
 use crate::records::{Init, Records};
@@ -52,7 +51,7 @@ pub(crate) fn complain_about(recording: Option<&Cassette>) {
 
 /// Plays a session again and compares it with its record.
 pub(crate) async fn replay(args: ReplayArgs) -> Result<Status, Failure> {
-    let workspace = setup::workspace(args.directory.as_deref())?;
+    let workspace = setup::workspace(args.rules.directory.as_deref())?;
     let recording = Recording::open(&find(&args.recording, &workspace)?).map_err(unreadable)?;
     for warning in &recording.warnings {
         complain(warning);
@@ -92,7 +91,10 @@ async fn live(
     recording: &Recording,
     teller: &mut Teller,
 ) -> Result<Replayed, Failure> {
-    let run = run_args(args)?;
+    let run = RunArgs {
+        trust_folder: args.trust_folder,
+        ..args.rules.run()?
+    };
     let loaded = setup::load_settings(&run, workspace)?;
     let tried = Attempt::begin(&loaded.settings)
         .end(&loaded.settings)
@@ -103,6 +105,7 @@ async fn live(
         provider: Arc::new(ScriptedProvider::new()),
         model: "recording".into(),
         fallback: None,
+        agents: tooloop::AgentTypes::default(),
     };
     let Setup {
         agent,
@@ -129,23 +132,6 @@ async fn live(
         _ = signals.next() => processes.end_all_now(),
     }
     replayed
-}
-
-/// What was typed, as the run that it is for the tools.
-fn run_args(args: &ReplayArgs) -> Result<RunArgs, Failure> {
-    let typed = Cli::try_parse_from(["tooloop", "--no-session-persistence"])
-        .map_err(|error| Failure::new(Status::Internal, error.to_string()))?;
-    Ok(RunArgs {
-        allowed_tools: args.allowed_tools.clone(),
-        disallowed_tools: args.disallowed_tools.clone(),
-        permission_mode: args.permission_mode.clone(),
-        directory: args.directory.clone(),
-        add_dir: args.add_dir.clone(),
-        settings: args.settings.clone(),
-        bare: args.bare,
-        trust_folder: args.trust_folder,
-        ..*typed.run
-    })
 }
 
 /// Tells a person or a program what is played.

@@ -138,7 +138,7 @@ pub(crate) fn line(turn: &PastTurn) -> String {
 
 /// The text of a prompt.
 pub(crate) fn text_of(prompt: &[Content]) -> String {
-    let texts = prompt.iter().filter_map(|part| match part {
+    let texts = Content::said(prompt).filter_map(|part| match part {
         Content::Text(text) => Some(text.as_str()),
         Content::Image(_) | Content::Document(_) => None,
     });

@@ -11,21 +11,25 @@ use tooloop::boundary::PrivateTemp;
 use tooloop::exec::{Environment, EnvironmentRules, Mask, Processes, Shell};
 use tooloop::hooks::{CommandRunner, Hooks};
 use tooloop::provider::{Cassette, Provider, RecordingProvider, compat};
-use tooloop::tools::{BashSettings, LocalOps, Ops, TerminalSettings, WebFetchSettings};
+use tooloop::tools::{
+    BashSettings, LocalOps, Ops, Skill, SkillSet, TerminalSettings, WebFetchSettings,
+};
 use tooloop::{
-    Agent, AgentBuilder, Limits, Mode, OutputSchema, Policy, RetryPolicy, bash_only_system_prompt,
-    default_system_prompt,
+    Agent, AgentBuilder, AgentModel, AgentTypes, Limits, Mode, OutputSchema, Policy, RetryPolicy,
+    Rule,
 };
 
 pub(crate) use self::loading::{load_settings, load_settings_asking};
 pub(crate) use self::opening::Open;
 
 use self::opening::open;
-use self::provider::{provider, with_fallback};
+use self::provider::{provider, with_model};
 use crate::args::RunArgs;
 use crate::exit::{Failure, Status};
+use crate::knowledge::{self, Calls};
 use crate::permissions::RuleSources;
 use crate::project_rules::ProjectRules;
+use crate::prompt::{self, Ingredients, Prompt};
 use crate::replay;
 use crate::secrets;
 use crate::sessions;
@@ -41,6 +45,8 @@ pub(crate) struct Setup {
     pub(crate) model: String,
     pub(crate) processes: Processes,
     pub(crate) mode: Mode,
+    /// Whether there is a tool for plans, where somebody can be asked about one.
+    pub(crate) plans: bool,
     pub(crate) caps: Caps,
     pub(crate) limits: Limits,
     pub(crate) open: Open,
@@ -56,6 +62,8 @@ pub(crate) struct Setup {
     pub(crate) saved_rules: ProjectRules,
     /// Where each rule is written.
     pub(crate) rule_sources: RuleSources,
+    /// What a person can call by a slash and its name.
+    pub(crate) calls: Calls,
 }
 
 /// How the output caps of a model are chosen.
@@ -118,9 +126,15 @@ pub(crate) async fn setup(
         .as_ref()
         .filter(|name| **name != model);
     let (provider, fallback) = match fallback {
-        Some(name) => with_fallback(settings, provider, name)?,
+        Some(name) => {
+            let (provider, name) = with_model(settings, provider, "the fallback model", name)?;
+            (provider, Some(name))
+        }
         None => (provider, None),
     };
+    let (provider, agents, more) = agents(args, settings, workspace, provider);
+    loaded.warnings.extend(more);
+    let settings = &loaded.settings;
     let recording = replay::recording(args, settings, &open, workspace)?;
     let provider: Arc<dyn Provider> = match &recording {
         Some(cassette) => Arc::new(RecordingProvider::onto(provider, cassette.clone())),
@@ -130,6 +144,7 @@ pub(crate) async fn setup(
         provider,
         model,
         fallback,
+        agents,
     };
     let tried = attempt.end(settings).await?;
     let setup = Setup {
@@ -146,11 +161,49 @@ pub(crate) async fn setup(
     })
 }
 
+/// Who can be had to work for the agent, and who writes for them as well.
+pub(crate) fn agents(
+    args: &RunArgs,
+    settings: &Settings,
+    workspace: &Path,
+    provider: Arc<dyn Provider>,
+) -> (Arc<dyn Provider>, AgentTypes, Vec<String>) {
+    let mut found = crate::agents::find(workspace, args.bare);
+    let caps = Caps {
+        wanted: settings.max_output_tokens,
+    };
+    let mut provider = provider;
+    let types = found.types(settings.explore_model.as_deref(), |name| {
+        let with = with_model(settings, Arc::clone(&provider), "the model", name);
+        let (with, name) = with.map_err(|failure| failure.message)?;
+        provider = with;
+        let (cap, escalated) = caps.of(&*provider, &name);
+        Ok(AgentModel {
+            name,
+            max_output_tokens: Some(cap),
+            escalated_output_tokens: escalated,
+        })
+    });
+    (provider, types, found.warnings)
+}
+
+/// Where an agent works.
+fn environment_of(workspace: &Path) -> String {
+    format!(
+        "You work in the folder {} on a {} machine. Commands run without a terminal: nobody can answer a \
+         prompt.",
+        workspace.display(),
+        std::env::consts::OS
+    )
+}
+
 /// Who writes the replies.
 pub(crate) struct Asked {
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) model: String,
     pub(crate) fallback: Option<String>,
+    /// Who can be had to work for the agent.
+    pub(crate) agents: AgentTypes,
 }
 
 /// The same with a provider that is there already. Asks no network and tells nobody.
@@ -172,6 +225,7 @@ pub(crate) fn assemble(
         provider,
         model,
         fallback,
+        agents,
     } = asked;
     let caps = Caps {
         wanted: settings.max_output_tokens,
@@ -191,16 +245,20 @@ pub(crate) fn assemble(
     }
     let further = folders.get(1..).unwrap_or_default();
     let wall = Wall::put_up(tried, &settings, workspace, further)?;
+    let window = provider.info(&model).context_window;
+    let knowledge = knowledge::gather(args.bare, workspace, &settings, window);
+    warnings.extend(knowledge.warnings);
+    let policy = policy(&settings, workspace, &wall, &knowledge.skills);
+    let secrets = secrets::for_results(&settings);
     let agent = agent(
         &settings,
         Arc::clone(&provider),
         &model,
         caps,
-        system_prompt(args, &settings.tools, workspace)?,
-        policy(&settings, workspace, &wall),
+        policy.clone(),
     )
     .workspace(workspace)
-    .secrets(secrets::for_results(&settings));
+    .secrets(secrets.clone());
     let agent = match &wall.border {
         Some(border) => agent.border(border.clone()),
         None => agent,
@@ -222,9 +280,34 @@ pub(crate) fn assemble(
             extra_ca: settings.extra_ca_file.clone(),
             ..WebFetchSettings::default()
         },
+        agents: agents.in_environment(environment_of(workspace)),
+        skills: knowledge.skills,
+        memory: knowledge.memory,
+        redactor: secrets::for_records(&settings),
         ops,
     };
     let agent = toolset::equip(agent, &settings.tools, materials);
+    let ingredients = Ingredients {
+        args,
+        settings: &settings,
+        workspace,
+        folders: further,
+        tools: agent.tool_names(),
+        policy: &policy,
+        border: wall.border.as_ref(),
+        secrets: &secrets,
+    };
+    let Prompt {
+        system,
+        instructions,
+        warnings: more,
+    } = prompt::prompt(ingredients, knowledge.sections)?;
+    warnings.extend(more);
+    let agent = agent.system(system).told_facts(!args.bare);
+    let agent = match instructions {
+        Some(instructions) => agent.instructions(instructions),
+        None => agent,
+    };
     let agent = agent.hooks(hooks(&settings, &processes, &rules, workspace, &wall));
     let agent = folders
         .into_iter()
@@ -269,6 +352,7 @@ pub(crate) fn assemble(
         model,
         processes,
         mode: settings.permission_mode,
+        plans: settings.tools == ToolSet::Default || settings.permission_mode == Mode::Plan,
         caps,
         limits,
         open,
@@ -279,6 +363,7 @@ pub(crate) fn assemble(
         telemetry: Telemetry::default(),
         saved_rules,
         rule_sources,
+        calls: knowledge.calls,
     })
 }
 
@@ -319,14 +404,12 @@ fn agent(
     provider: Arc<dyn Provider>,
     model: &str,
     caps: Caps,
-    system: String,
     policy: Policy,
 ) -> AgentBuilder {
     let (cap, escalated) = caps.of(&*provider, model);
     Agent::builder()
         .provider(provider)
         .model(model)
-        .system(system)
         .output_tokens(cap, escalated)
         .max_parallel_tools(settings.max_parallel_tools)
         .retry(RetryPolicy {
@@ -342,16 +425,34 @@ fn agent(
 }
 
 /// The rules of all sources. Relative paths in them mean paths in the workspace.
-fn policy(settings: &Settings, workspace: &Path, wall: &Wall) -> Policy {
+fn policy(settings: &Settings, workspace: &Path, wall: &Wall, skills: &SkillSet) -> Policy {
+    let reading = if settings.allow_managed_rules_only {
+        Vec::new()
+    } else {
+        reading(skills, workspace)
+    };
     let policy = Policy {
         mode: settings.permission_mode,
         deny: settings.disallowed_tools.clone(),
         ask: settings.ask_tools.clone(),
-        allow: settings.allowed_tools.clone(),
+        allow: [settings.allowed_tools.clone(), reading].concat(),
         ..Policy::default()
     };
     let home = environment("HOME").map(PathBuf::from);
     wall.shape(policy.anchored(workspace, home.as_deref()), settings)
+}
+
+/// What lies beside a skill may be read, since its text names it. What a folder's link leads to is judged by
+/// where it leads.
+fn reading(skills: &SkillSet, workspace: &Path) -> Vec<Rule> {
+    let folders = skills.iter().map(Skill::folder);
+    let outside = folders.filter(|folder| !folder.starts_with(workspace));
+    let plain = outside
+        .filter_map(Path::to_str)
+        .filter(|path| !path.contains(['*', '?', '\\', '(', ')']));
+    plain
+        .filter_map(|path| format!("Read({path}/**)").parse().ok())
+        .collect()
 }
 
 /// The hooks of all sources, as commands that begin in the workspace.
@@ -423,29 +524,4 @@ fn output_schema(schema: &str) -> Result<OutputSchema, Failure> {
         None => schema.to_owned(),
     };
     OutputSchema::parse(&text).map_err(|error| Failure::usage(format!("--json-schema: {error}")))
-}
-
-fn system_prompt(args: &RunArgs, tools: &ToolSet, workspace: &Path) -> Result<String, Failure> {
-    let read = |path: &PathBuf| {
-        std::fs::read_to_string(path)
-            .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))
-    };
-    let mut system = match (&args.system_prompt, &args.system_prompt_file) {
-        (Some(text), _) => text.clone(),
-        (None, Some(path)) => read(path)?,
-        (None, None) if *tools == ToolSet::BashOnly => bash_only_system_prompt(workspace),
-        (None, None) => default_system_prompt(workspace),
-    };
-    let more = match (&args.append_system_prompt, &args.append_system_prompt_file) {
-        (Some(text), _) => Some(text.clone()),
-        (None, Some(path)) => Some(read(path)?),
-        (None, None) => None,
-    };
-    if let Some(more) = more {
-        if !system.is_empty() {
-            system.push_str("\n\n");
-        }
-        system.push_str(&more);
-    }
-    Ok(system)
 }

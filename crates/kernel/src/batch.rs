@@ -2,7 +2,8 @@
 //!
 //! A read-only call may run beside others; a call with effects runs alone, in order, and only when
 //! the message is complete. A read-only call waits for the calls with effects before it, since the
-//! model wrote them in that order.
+//! model wrote them in that order. A call that has others work runs beside others as well, though
+//! only when the message is complete.
 
 use std::collections::BTreeSet;
 
@@ -52,10 +53,42 @@ impl Call {
         }
     }
 
+    /// How it runs if somebody who was asked lets it: what is read-only is not run early then.
+    pub(crate) fn allowed(&self, gate: &dyn Gate) -> CallState {
+        let way = match Way::of(gate.judge(&self.tool_use).effect) {
+            Way::Beside => Way::Beside,
+            Way::Early | Way::Alone => Way::Alone,
+        };
+        CallState::Ready { way }
+    }
+
     /// What the gate has against it, as it is now.
     pub(crate) fn refused(&self, gate: &dyn Gate) -> Option<Verdict> {
         let verdict = gate.judge(&self.tool_use).verdict;
         matches!(verdict, Verdict::Deny { .. } | Verdict::Invalid { .. }).then_some(verdict)
+    }
+}
+
+/// How a call runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Beside others, and before its message is complete if need be: it changes nothing.
+    Early,
+    /// Beside others, once, and only of a message that is complete.
+    Beside,
+    /// Alone, once, and only of a message that is complete.
+    Alone,
+}
+
+impl Way {
+    const fn of(effect: AccessEffect) -> Self {
+        match effect {
+            AccessEffect::ReadOnly => Self::Early,
+            AccessEffect::Delegated => Self::Beside,
+            AccessEffect::Session | AccessEffect::Idempotent | AccessEffect::Effectful => {
+                Self::Alone
+            }
+        }
     }
 }
 
@@ -68,11 +101,11 @@ pub(crate) enum CallState {
     /// They have said what they have to say. Not judged yet.
     Advised { verdict: Option<AdvisedVerdict> },
     /// Allowed, not begun.
-    Ready { read_only: bool },
+    Ready { way: Way },
     /// Somebody is asked.
     Asking { ask: u64 },
     /// Under way.
-    Running { run: u64, read_only: bool },
+    Running { run: u64, way: Way },
     /// Answered. The outcome is what the detection of loops compares.
     Done { outcome: String, is_error: bool },
 }
@@ -81,7 +114,7 @@ pub(crate) enum CallState {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Move {
     /// Run it.
-    Run { read_only: bool },
+    Run { way: Way },
     /// Ask about it.
     Ask { reason: String, cause: AskCause },
     /// Answer it without running: a rule refuses it.
@@ -233,8 +266,8 @@ impl Batch {
             };
             if let Some(advised) = advised {
                 match judge(gate, &call.tool_use, self.cut, advised) {
-                    Ok(read_only) if read_only || self.complete => {
-                        call.state = CallState::Ready { read_only };
+                    Ok(way) if way == Way::Early || self.complete => {
+                        call.state = CallState::Ready { way };
                     }
                     Err(refused) if self.complete => return Some((position, refused)),
                     Ok(_) | Err(_) => return None,
@@ -248,18 +281,21 @@ impl Batch {
                 | CallState::Consulting { .. }
                 | CallState::Advised { .. }
                 | CallState::Asking { .. } => return None,
-                CallState::Ready { read_only: true } => {
-                    if !blocked && running < max_parallel.max(1) {
-                        return Some((position, Move::Run { read_only: true }));
+                CallState::Ready {
+                    way: way @ (Way::Early | Way::Beside),
+                } => {
+                    let may_begin = way == Way::Early || self.complete;
+                    if may_begin && !blocked && running < max_parallel.max(1) {
+                        return Some((position, Move::Run { way }));
                     }
                 }
-                CallState::Ready { read_only: false } => {
+                CallState::Ready { way: Way::Alone } => {
                     if self.complete && !undone {
-                        return Some((position, Move::Run { read_only: false }));
+                        return Some((position, Move::Run { way: Way::Alone }));
                     }
                     blocked = true;
                 }
-                CallState::Running { read_only, .. } => blocked |= !read_only,
+                CallState::Running { way, .. } => blocked |= way == Way::Alone,
             }
             undone = true;
         }
@@ -312,13 +348,13 @@ impl Batch {
     }
 }
 
-/// Whether the call may run (and is read-only), or what is to be done in place of running it.
+/// How the call may run, or what is to be done in place of running it.
 fn judge(
     gate: &dyn Gate,
     tool_use: &ToolUse,
     cut: bool,
     advised: Option<AdvisedVerdict>,
-) -> Result<bool, Move> {
+) -> Result<Way, Move> {
     if let ToolInput::Invalid { reason, .. } = &tool_use.input {
         let message = if cut {
             "your output was cut by the output limit before the input of this call was complete, \
@@ -331,7 +367,7 @@ fn judge(
     }
     let judgement = gate.judge(tool_use);
     match advise(judgement.verdict, advised) {
-        Verdict::Allow => Ok(judgement.effect == AccessEffect::ReadOnly),
+        Verdict::Allow => Ok(Way::of(judgement.effect)),
         Verdict::Ask { reason, cause } => Err(Move::Ask { reason, cause }),
         Verdict::Deny { reason } => Err(Move::Deny { reason }),
         Verdict::Invalid { message } => Err(Move::Reject { message }),

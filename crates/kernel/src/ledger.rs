@@ -107,6 +107,11 @@ impl Ledger {
         (spent.tokens, spent.cost)
     }
 
+    /// Books what was spent without this ledger: it counts as spent from now on.
+    pub fn book(&self, tokens: u64, cost: Money) {
+        self.charge(Amount { tokens, cost });
+    }
+
     fn books(&self) -> MutexGuard<'_, Books> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -56,5 +56,5 @@ pub use machine::Kernel;
 pub use planner::Room;
 pub use reason::{Budget, Continue, During, TurnEnd};
 pub use retry::{Retry, RetryPolicy};
-pub use settings::{Fallback, Hooked, OutputCheck, OutputForm, OutputWay, Settings};
+pub use settings::{Fallback, Hooked, OutputCheck, OutputForm, OutputWay, Planned, Settings};
 pub use transcript::{OpenCall, Transcript};

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tooloop_model::{Price, RawJson, ToolDefinition};
+use tooloop_model::{Price, RawJson, ToolDefinition, ToolUseId};
 
-use crate::{Limits, RetryPolicy};
+use crate::{CompactionTrigger, Limits, RetryPolicy};
 
 /// What a session is run with. May change between model calls ([`crate::Input::Configure`]).
 #[derive(Debug, Clone)]
@@ -28,12 +28,17 @@ pub struct Settings {
     pub window: Option<u64>,
     /// Whether the conversation is summed up by itself when it fills the window.
     pub compaction: bool,
+    /// How room is made next, whatever the window: it was decided elsewhere, and is on record.
+    pub planned: Option<Planned>,
     /// What the model's tokens cost; `None` if that is not known.
     pub price: Option<Price>,
     /// Who is asked in its place for the rest of a turn in which it is overloaded again and again.
     pub fallback: Option<Fallback>,
     /// The form that the answer must have.
     pub output: Option<OutputForm>,
+    /// The tool whose call, if it was answered without an error, is the model's last word: there is
+    /// no further step.
+    pub last_word: Option<String>,
     /// Whether somebody is to be told when the model is done, and may object.
     pub stop_hook: bool,
     /// Whose calls others have a say in.
@@ -65,6 +70,31 @@ impl Hooked {
     pub fn holds(&self, tool: &str) -> bool {
         self.before.contains(tool) || self.after.contains(tool)
     }
+}
+
+/// Room that is to be made before the next request, as a record tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Planned {
+    /// These results are cut short.
+    Shorten {
+        /// The tool uses.
+        results: Vec<ToolUseId>,
+        /// The tokens that were likely before.
+        before: u64,
+        /// And after.
+        after: u64,
+    },
+    /// The oldest messages are summed up.
+    Compact {
+        /// Why.
+        trigger: CompactionTrigger,
+        /// How many, if it was done.
+        cut: Option<usize>,
+        /// The tokens that were likely before.
+        before: u64,
+        /// And after.
+        after: u64,
+    },
 }
 
 /// Another model.
@@ -123,9 +153,11 @@ impl Default for Settings {
             limits: Limits::default(),
             window: None,
             compaction: true,
+            planned: None,
             price: None,
             fallback: None,
             output: None,
+            last_word: None,
             stop_hook: false,
             hooked: Hooked::default(),
             max_parallel_tools: 10,

@@ -1,6 +1,13 @@
 //! Long work in small windows: a model that is called hundreds of times and a provider that counts,
 //! and refuses what is too long.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
 mod common;
 
 use std::collections::BTreeSet;

@@ -24,6 +24,7 @@ mod error;
 mod info;
 mod json;
 mod message;
+mod reminder;
 mod request;
 mod stream;
 mod usage;

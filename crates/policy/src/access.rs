@@ -17,6 +17,9 @@ pub enum AccessEffect {
     /// Changes what the session itself keeps, such as its plan, and nothing outside of it. Nobody
     /// need be asked; it runs once, in its place, and never early.
     Session,
+    /// Has others work, whose calls are judged each by itself, and changes nothing on its own.
+    /// Nobody need be asked; it runs once, never early, and may run beside others of its kind.
+    Delegated,
     /// Changes something, and running it twice leaves what running it once leaves.
     Idempotent,
     /// Changes something each time it runs.
@@ -28,7 +31,7 @@ impl AccessEffect {
     #[must_use]
     pub const fn reaches_outside(self) -> bool {
         match self {
-            Self::ReadOnly | Self::Session => false,
+            Self::ReadOnly | Self::Session | Self::Delegated => false,
             Self::Idempotent | Self::Effectful => true,
         }
     }
@@ -90,6 +93,16 @@ impl Access {
     pub const fn session() -> Self {
         Self {
             effect: AccessEffect::Session,
+            touches: Vec::new(),
+            directory: None,
+        }
+    }
+
+    /// States a call that has others work, and changes nothing on its own.
+    #[must_use]
+    pub const fn delegated() -> Self {
+        Self {
+            effect: AccessEffect::Delegated,
             touches: Vec::new(),
             directory: None,
         }

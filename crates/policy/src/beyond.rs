@@ -89,8 +89,9 @@ pub(crate) fn needs(
             part: contact.part,
         });
     }
+    let folders = analysis.folders(directory, home);
     for touched in &effects.writes {
-        if let Some(found) = analysis.resolve(touched, directory, home)
+        if let Some(found) = analysis.resolve(touched, &folders)
             && !is_device(&found.path)
         {
             needs.push(Need {

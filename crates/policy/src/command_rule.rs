@@ -20,7 +20,7 @@ pub(crate) struct Line<'a> {
     pub(crate) text: &'a str,
     pub(crate) analysis: Analysis,
     /// For each command the ways in which a deny rule may have spelled it.
-    spellings: OnceCell<Vec<Vec<Subject>>>,
+    spellings: OnceCell<Vec<OnceCell<Vec<Subject>>>>,
     /// What its parts need, whether a sandbox gives it or not.
     pub(crate) needs: Vec<Need>,
     /// The names of the programs in it, each once and in lower case; `None` if not all are known.
@@ -79,20 +79,10 @@ impl<'a> Line<'a> {
     /// Tells whether a specifier speaks of a program that is surely not in the line, nor the line
     /// itself: most rules do, and need no closer look.
     fn is_foreign(&self, specifier: &str) -> bool {
-        let Some(programs) = &self.programs else {
+        let (Some(programs), Some(first)) = (&self.programs, plain_program(specifier)) else {
             return false;
         };
-        let specifier = specifier.trim_start();
-        let end = specifier.find([' ', ':']).unwrap_or(specifier.len());
-        let Some(first) = specifier.get(..end) else {
-            return false;
-        };
-        let is_plain = !first.is_empty()
-            && first
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
-        is_plain
-            && !self.text.trim_start().starts_with(first)
+        !self.text.trim_start().starts_with(first)
             && !programs.contains(first)
             && !programs.contains(&first.to_ascii_lowercase())
     }
@@ -176,20 +166,22 @@ impl<'a> Line<'a> {
             .hazards()
             .find(|hazard| is_evaluation(*hazard))
             .map(|hazard| hazard.to_string());
-        let all = self.spellings.get_or_init(|| {
-            let commands = self.analysis.commands().iter();
-            commands
-                .map(|command| spellings(command).collect())
-                .collect()
-        });
+        let program = plain_program(specifier);
+        let all = self
+            .spellings
+            .get_or_init(|| vec![OnceCell::new(); self.analysis.commands().len()]);
         let commands = self.analysis.commands().iter().zip(all);
-        for (index, (command, spellings)) in commands.enumerate() {
+        for (index, (command, spelled)) in commands.enumerate() {
             if !among(index) {
                 continue;
             }
             if let Nature::Opaque(why) = command.nature {
                 maybe.get_or_insert_with(|| format!("`{}`: {why}", shown(&command.text)));
             }
+            if program.is_some_and(|program| is_other(command, program)) {
+                continue;
+            }
+            let spellings = spelled.get_or_init(|| spellings(command).collect());
             let found = spellings
                 .iter()
                 .map(|subject| pattern.matches(subject))
@@ -260,6 +252,25 @@ impl<'a> Line<'a> {
             command.nature == Nature::Plain && sets_nothing && self.analysis.calls_function(index);
         only_runs_others || is_function || self.analysis.command_is_read_only(command)
     }
+}
+
+/// The program that a specifier names, if it names one and no more than one.
+fn plain_program(specifier: &str) -> Option<&str> {
+    let specifier = specifier.trim();
+    let specifier = specifier.strip_suffix(":*").unwrap_or(specifier);
+    let first = specifier.split(' ').next()?;
+    let is_plain = first
+        .bytes()
+        .all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.'));
+    (is_plain && !first.is_empty()).then_some(first)
+}
+
+/// Tells whether a command is surely another program than this one, and nothing is set for it.
+fn is_other(command: &Command, program: &str) -> bool {
+    let base = command
+        .program()
+        .and_then(|program| program.rsplit('/').next());
+    command.assignments.is_empty() && base.is_some_and(|base| !base.eq_ignore_ascii_case(program))
 }
 
 fn programs(analysis: &Analysis) -> Option<BTreeSet<String>> {

@@ -301,6 +301,11 @@ fn long_lines_are_read_in_one_go() {
         "git a $x;",
         "env a=b ",
         "find . -exec a \\; ;",
+        "cd a;touch b;",
+        "cd ..;> a;",
+        "git log;",
+        "f() { ls; };f;",
+        "touch ../a ../b;",
         "-exec a ",
     ] {
         let line = format!("find {}", piece.repeat(30_000 / piece.len()));

@@ -18,8 +18,23 @@ pub const USER_FOLDER_VARIABLE: &str = "CLAUDE_CONFIG_DIR";
 /// The name of the file of a person in that other folder.
 pub const USER_FILE: &str = "settings.json";
 
+/// The file with what agents are to know in a folder, from the folder on.
+pub const INSTRUCTIONS: &str = "CLAUDE.md";
+
+/// The same of a person, from their home folder on.
+pub const USER_INSTRUCTIONS: &str = ".claude/CLAUDE.md";
+
 /// The variable by which hooks find the folder that they are run for.
 pub const PROJECT_FOLDER_VARIABLE: &str = "CLAUDE_PROJECT_DIR";
+
+/// The folder of a person, from their home folder on, unless [`USER_FOLDER_VARIABLE`] names another.
+pub const USER_FOLDER: &str = ".claude";
+
+/// The folder of a project's skills, from the folder on.
+pub const SKILLS: &str = ".claude/skills";
+
+/// The folder of a project's commands, from the folder on.
+pub const COMMANDS: &str = ".claude/commands";
 
 /// The file of whoever looks after the machine.
 pub const MANAGED_SETTINGS: &str = "/etc/claude-code/managed-settings.json";
@@ -38,6 +53,12 @@ pub const PROGRAM_SETTINGS: [&str; 9] = [
     ".vscode/tasks.json",
 ];
 
+/// The folder of definitions of agents, from a project's or a home folder on.
+pub const AGENTS_FOLDER: &str = ".claude/agents";
+
+/// Words that stand for models of the vendor in such definitions, and say nothing elsewhere.
+pub const MODEL_WORDS: [&str; 3] = ["haiku", "opus", "sonnet"];
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -46,7 +67,15 @@ mod tests {
 
     #[test]
     fn only_the_managed_file_has_a_fixed_place() {
-        for name in [PROJECT_SETTINGS, LOCAL_SETTINGS, USER_SETTINGS, USER_FILE] {
+        for name in [
+            PROJECT_SETTINGS,
+            LOCAL_SETTINGS,
+            USER_SETTINGS,
+            USER_FILE,
+            USER_FOLDER,
+            SKILLS,
+            COMMANDS,
+        ] {
             assert!(Path::new(name).is_relative(), "{name}");
         }
         assert!(Path::new(MANAGED_SETTINGS).is_absolute());

@@ -33,6 +33,11 @@ pub trait Provider: Send + Sync + fmt::Debug {
     /// What is known of a model. Unknown models get safe numbers and no price.
     fn info(&self, model: &str) -> ModelInfo;
 
+    /// The provider behind one that records what passes, for calls that are no part of the record.
+    fn unrecorded(&self) -> Option<Arc<dyn Provider>> {
+        None
+    }
+
     /// Asks for a reply. Resolves once the reply's body has begun, or with the error that kept it
     /// from beginning. Cancelling the token ends the call at any point with
     /// [`tooloop_model::ModelErrorKind::Cancelled`] and closes its connection; dropping the future
@@ -55,6 +60,10 @@ impl<P: Provider + ?Sized> Provider for Arc<P> {
 
     fn info(&self, model: &str) -> ModelInfo {
         (**self).info(model)
+    }
+
+    fn unrecorded(&self) -> Option<Arc<dyn Provider>> {
+        (**self).unrecorded()
     }
 
     fn stream(

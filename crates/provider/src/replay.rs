@@ -78,19 +78,22 @@ impl ReplayProvider {
     }
 }
 
+/// What a model can do of which only replies are known.
+pub(crate) const PLAYED: ModelInfo = ModelInfo {
+    context_window: 200_000,
+    max_output_tokens: 8_192,
+    price: None,
+    images: true,
+    structured_output: false,
+};
+
 impl Provider for ReplayProvider {
     fn name(&self) -> &str {
         &self.name
     }
 
     fn info(&self, _model: &str) -> ModelInfo {
-        ModelInfo {
-            context_window: 200_000,
-            max_output_tokens: 8_192,
-            price: None,
-            images: true,
-            structured_output: false,
-        }
+        PLAYED
     }
 
     fn stream(

@@ -41,6 +41,57 @@ pub fn outputs_beside(journal: &Path) -> PathBuf {
     journal.with_extension("outputs")
 }
 
+/// The folder for the journals of the subagents that work for the session with this journal: it
+/// lies beside the journal and goes with it.
+#[must_use]
+pub fn subagents_beside(journal: &Path) -> PathBuf {
+    journal.with_extension("agents")
+}
+
+/// How deep subagents of subagents are looked for.
+const DEPTH: usize = 4;
+
+/// The subagents that work for the session with this journal, in the order in which they began.
+/// Files that are no journals are left out.
+#[must_use]
+pub fn subagents_of(journal: &Path) -> Vec<Summary> {
+    let mut summaries: Vec<_> = journals_in(&subagents_beside(journal))
+        .filter_map(|path| {
+            let metadata = fs::metadata(&path).ok()?;
+            summarise(path, metadata.modified().ok()?, metadata.len()).ok()
+        })
+        .collect();
+    summaries.sort_by_key(|summary| (summary.header.created, summary.path.clone()));
+    summaries
+}
+
+/// The journals of subagents below a folder of journals whose names begin so.
+fn subagents_named(folder: &Path, name: &str, depth: usize) -> Vec<PathBuf> {
+    if depth == 0 {
+        return Vec::new();
+    }
+    let folders = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok);
+    let folders = folders.map(|file| file.path()).filter(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "agents")
+    });
+    folders
+        .flat_map(|folder| {
+            let mut found: Vec<_> = journals_in(&folder)
+                .filter(|path| {
+                    let stem = path.file_stem().unwrap_or_default();
+                    stem.to_string_lossy().starts_with(name)
+                })
+                .collect();
+            found.extend(subagents_named(&folder, name, depth.saturating_sub(1)));
+            found
+        })
+        .collect()
+}
+
 /// How many sessions back the past of a fork is followed.
 const GENERATIONS: usize = 32;
 
@@ -84,7 +135,8 @@ impl Catalog {
     }
 
     /// The journal of the session called `wanted`: its id, or the beginning of an id of this
-    /// project. Sessions of other projects are found by their whole id.
+    /// project. Sessions of other projects are found by their whole id. If no session is called so,
+    /// a subagent's may be.
     ///
     /// # Errors
     /// If there is none, or more than one.
@@ -93,6 +145,9 @@ impl Catalog {
             let here = self.path(session);
             if here.is_file() {
                 return Ok(here);
+            }
+            if let Some(path) = subagents_named(&self.folder, wanted, DEPTH).pop() {
+                return Ok(path);
             }
             let name = format!("{session}.jsonl");
             let elsewhere = fs::read_dir(&self.root)
@@ -110,6 +165,9 @@ impl Catalog {
                 !wanted.is_empty() && name.starts_with(wanted)
             })
             .collect();
+        if matching.is_empty() && !wanted.is_empty() {
+            matching = subagents_named(&self.folder, wanted, DEPTH);
+        }
         match (matching.pop(), matching.len()) {
             (Some(path), 0) => Ok(path),
             (Some(path), _) => {
@@ -176,15 +234,7 @@ impl Catalog {
     }
 
     fn files(&self) -> impl Iterator<Item = PathBuf> {
-        fs::read_dir(&self.folder)
-            .into_iter()
-            .flatten()
-            .filter_map(Result::ok)
-            .map(|file| file.path())
-            .filter(|path| {
-                path.extension()
-                    .is_some_and(|extension| extension == "jsonl")
-            })
+        journals_in(&self.folder)
     }
 
     fn not_found(&self, wanted: &str) -> StoreError {
@@ -226,7 +276,7 @@ fn summarise(path: PathBuf, modified: SystemTime, bytes: u64) -> Result<Summary,
 }
 
 fn first_words(content: &[Content]) -> String {
-    let text = content.iter().find_map(|part| match part {
+    let text = Content::said(content).find_map(|part| match part {
         Content::Text(text) => Some(text.as_str()),
         Content::Image(_) | Content::Document(_) => None,
     });
@@ -270,4 +320,17 @@ pub(crate) fn project_name(workspace: &Path) -> String {
         .take(60)
         .collect();
     format!("{readable}-{hash:016x}")
+}
+
+/// The journals in a folder, in no order.
+pub(crate) fn journals_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok)
+        .map(|file| file.path())
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "jsonl")
+        })
 }

@@ -100,6 +100,7 @@ pub(crate) fn rebuild(
         workspace: workspace_of(path, member(line, "workspace"), workspace)
             .unwrap_or_else(|| PathBuf::from("/")),
         forked_from: member(line, "forked_from"),
+        works_for: member(line, "works_for"),
     }
 }
 

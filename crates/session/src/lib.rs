@@ -30,13 +30,17 @@ mod salvage;
 mod store;
 
 pub use blobs::{BlobId, Blobs, NotKept, files_beside, inherited_files};
-pub use catalog::{Catalog, Summary, inherited_outputs, outputs_beside};
+pub use catalog::{
+    Catalog, Summary, inherited_outputs, outputs_beside, subagents_beside, subagents_of,
+};
 pub use error::StoreError;
 pub use fault::{Fault, FaultKind};
 pub use jsonl::{JsonlStore, Opened};
 pub use lines::MAX_LINE;
 pub use read::{Read, Verified, holder, read_lines, read_past, read_records, read_whole, verify};
-pub use record::{FORMAT_VERSION, ForkedFrom, Header, Line, Record, SessionId, UnknownRecord};
+pub use record::{
+    FORMAT_VERSION, ForkedFrom, Header, Line, Record, SessionId, UnknownRecord, WorksFor,
+};
 pub use removal::{Removed, belongings, forks_of, remove};
 pub use repair::{Repaired, repair};
 pub use store::{Flush, Flushing, MemoryStore, Store};

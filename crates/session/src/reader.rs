@@ -131,7 +131,7 @@ impl<'a> Reading<'a> {
     fn transcript(self) -> Transcript {
         let mut transcript = Transcript::default();
         // A file that cannot be looked at is not read either.
-        if self.keeps_past || File::open(self.path).is_ok_and(|file| takes_back(file)) {
+        if self.keeps_past || File::open(self.path).is_ok_and(takes_back) {
             transcript.keep_past();
         }
         transcript

@@ -56,6 +56,9 @@ pub struct Header {
     /// The session that this one was forked from, whose records it begins with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
+    /// The session that this one works for, and the call that began it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub works_for: Option<WorksFor>,
 }
 
 impl Header {
@@ -68,6 +71,7 @@ impl Header {
             created: now(),
             workspace,
             forked_from: None,
+            works_for: None,
         }
     }
 }
@@ -80,6 +84,17 @@ pub struct ForkedFrom {
     /// Its newest record that this one has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<String>,
+}
+
+/// Whom a session works for that is a subagent's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorksFor {
+    /// The session.
+    pub session: SessionId,
+    /// Its call.
+    pub tool_use: String,
+    /// What kind of agent works.
+    pub agent: String,
 }
 
 /// Every line but the first: an entry in its envelope.

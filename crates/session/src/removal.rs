@@ -4,8 +4,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::catalog::journals_in;
 use crate::header::read_header;
-use crate::{SessionId, StoreError, lock, outputs_beside};
+use crate::{SessionId, StoreError, lock, outputs_beside, subagents_beside};
 
 /// What was removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,12 +16,16 @@ pub struct Removed {
 }
 
 /// What there is of the session with this journal: the journal last; before it the folder of its
-/// outputs, that of its old files, and what repairs have kept.
+/// outputs, those of its old files and of its subagents, and what repairs have kept.
 #[must_use]
 pub fn belongings(journal: &Path) -> Vec<PathBuf> {
     let name = journal.file_name().unwrap_or_default().to_string_lossy();
     let kept = [format!("{name}.damaged-"), format!("{name}.older-")];
-    let mut paths = vec![outputs_beside(journal), journal.with_extension("files")];
+    let mut paths = vec![
+        outputs_beside(journal),
+        journal.with_extension("files"),
+        subagents_beside(journal),
+    ];
     let neighbours = journal.parent().map(fs::read_dir);
     let neighbours = neighbours.into_iter().flatten().flatten();
     let mut originals: Vec<_> = neighbours
@@ -72,17 +77,10 @@ pub fn forks_of(journal: &Path) -> Vec<SessionId> {
     let Ok((own, _)) = read_header(journal) else {
         return Vec::new();
     };
-    let neighbours = journal.parent().map(fs::read_dir);
+    let neighbours = journal.parent().map(journals_in);
     let mut forks: Vec<_> = neighbours
         .into_iter()
         .flatten()
-        .flatten()
-        .filter_map(Result::ok)
-        .map(|file| file.path())
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "jsonl")
-        })
         .filter_map(|path| read_header(&path).ok())
         .map(|(header, _)| header)
         .filter(|header| {

@@ -15,8 +15,8 @@ use tooloop_model::{
 };
 use tooloop_session::{
     Catalog, ForkedFrom, Header, JsonlStore, Line, MemoryStore, Record, SessionId, Store,
-    StoreError, conformance, inherited_outputs, outputs_beside, read_lines, read_past,
-    read_records, read_whole,
+    StoreError, WorksFor, conformance, inherited_outputs, outputs_beside, read_lines, read_past,
+    read_records, read_whole, subagents_beside, subagents_of,
 };
 
 fn entries() -> Vec<Entry> {
@@ -422,4 +422,49 @@ fn a_fork_knows_where_the_outputs_of_its_past_are() {
         inherited_outputs(&newest, &header),
         [outputs_beside(&before)]
     );
+}
+
+#[test]
+fn subagents_are_kept_beside_whom_they_work_for_and_go_with_it() {
+    let root = tempfile::tempdir().unwrap();
+    let catalog = Catalog::new(root.path(), Path::new("/w"));
+    let make = |path: std::path::PathBuf, header: Header| {
+        let mut store = JsonlStore::create(path.clone(), header);
+        store.append(&entries()).unwrap();
+        path
+    };
+    let id = SessionId::generate();
+    let path = make(catalog.path(id), Header::new(id, "/w".into()));
+    let working_for = |parent: SessionId, agent: &str| Header {
+        works_for: Some(WorksFor {
+            session: parent,
+            tool_use: "tu_1".into(),
+            agent: agent.into(),
+        }),
+        ..Header::new(SessionId::generate(), "/w".into())
+    };
+    let first = working_for(id, "explore");
+    let below = |journal: &Path, header: &Header| {
+        subagents_beside(journal).join(format!("{}.jsonl", header.session))
+    };
+    let child = make(below(&path, &first), first.clone());
+    let second = working_for(first.session, "general");
+    let grandchild = make(below(&child, &second), second.clone());
+    let told = |journal: &Path| {
+        let summaries = subagents_of(journal).into_iter();
+        summaries.map(|summary| summary.header).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&path), std::slice::from_ref(&first));
+    assert_eq!(told(&child), std::slice::from_ref(&second));
+    assert_eq!(told(&grandchild), []);
+    // They are no sessions of their own, but found by name.
+    assert_eq!(catalog.list(10).1, 1);
+    assert_eq!(catalog.newest(), Some(path.clone()));
+    assert_eq!(catalog.find(&first.session.to_string()).unwrap(), child);
+    let second = second.session.to_string();
+    assert_eq!(catalog.find(&second).unwrap(), grandchild);
+    assert_eq!(catalog.find(second.get(..35).unwrap()).unwrap(), grandchild);
+    tooloop_session::remove(&path).unwrap();
+    assert!(!subagents_beside(&path).exists());
+    assert!(catalog.find(&second).is_err());
 }

@@ -17,7 +17,7 @@ use tooloop_model::{
     AssistantMessage, Content, ContentBlock, Document, Image, JsonObject, Message, ModelError,
     ModelErrorKind, Money, RawJson, StopReason, ToolInput, ToolResult, ToolUse, Usage, VendorData,
 };
-use tooloop_session::{Catalog, ForkedFrom, Header, JsonlStore, SessionId, Store};
+use tooloop_session::{Catalog, ForkedFrom, Header, JsonlStore, SessionId, Store, WorksFor};
 
 /// One of each kind of entry and of each shape that it may have. A kind that is not here fails
 /// [`every_kind_is_here`].
@@ -269,6 +269,11 @@ fn lines() -> Vec<Value> {
         forked_from: Some(ForkedFrom {
             session: SessionId::generate(),
             record: Some("0123456789abcdef".into()),
+        }),
+        works_for: Some(WorksFor {
+            session: SessionId::generate(),
+            tool_use: "tu_1".into(),
+            agent: "explore".into(),
         }),
         ..Header::new(session, "/w".into())
     };

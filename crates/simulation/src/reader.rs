@@ -66,6 +66,7 @@ impl World {
             Event::Hook(_)
             | Event::ToolStarted { .. }
             | Event::Compaction { .. }
+            | Event::Subagent { .. }
             | Event::ToolProgress { .. }
             | Event::ToolEnded { .. }
             | Event::Asked(_)

@@ -83,6 +83,19 @@ impl Registry {
         Arc::clone(&self.definitions)
     }
 
+    /// Those of the tools whose names fit.
+    #[must_use]
+    pub fn only(&self, fits: impl Fn(&str) -> bool) -> Self {
+        let tools = self.tools.iter().filter(|(name, _)| fits(name));
+        let definitions = self.definitions.iter().filter(|tool| fits(&tool.name));
+        Self {
+            tools: tools
+                .map(|(name, tool)| (name.clone(), Arc::clone(tool)))
+                .collect(),
+            definitions: definitions.cloned().collect(),
+        }
+    }
+
     /// The same tools for a new session: those that keep state get an instance of their own.
     #[must_use]
     pub fn for_session(&self, scope: &Scope) -> Self {

@@ -6,24 +6,28 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
-use tooloop_kernel::{Entry, Ledger, Settings, Transcript};
+use tooloop_kernel::{Entry, Ledger, Limits, Settings, Transcript};
+use tooloop_model::{Money, ToolDefinition};
 use tooloop_policy::{Policy, Rule};
 use tooloop_provider::{Cassette, Provider, Redactor};
 use tooloop_session::{
     Catalog, ForkedFrom, Header, JsonlStore, Line, MemoryStore, SessionId, Store, files_beside,
-    inherited_files, inherited_outputs, outputs_beside, read_past,
+    inherited_files, inherited_outputs, outputs_beside, read_past, subagents_of,
 };
 use tooloop_tool::{Registry, Scope};
 
 pub use self::builder::AgentBuilder;
 
+use crate::agents::{Planning, Subagents};
 use crate::checkpoints::{self, Place};
 use crate::driver::{self, Keep, Parts};
 use crate::hooks::HookSet;
 use crate::output_schema::OutputSchema;
 use crate::paths;
 use crate::replay::RecordingStore;
-use crate::{Approval, Border, ResultBudget, Session, SessionError, StopHook};
+use crate::{
+    Approval, Border, Instructions, ResultBudget, Session, SessionError, StopHook, SystemPrompt,
+};
 
 /// An immutable recipe: provider, model, system prompt, tools, policy. Cheap to clone; any number
 /// of sessions may be made of it.
@@ -52,6 +56,10 @@ struct Recipe {
     stop_hook: Option<Arc<dyn StopHook>>,
     hooks: Option<Arc<HookSet>>,
     ledger: Option<Ledger>,
+    planning: Option<Planning>,
+    prompt: SystemPrompt,
+    told_facts: bool,
+    instructions: Option<Instructions>,
 }
 
 /// What a session goes on with.
@@ -69,6 +77,8 @@ struct Past {
     resumed: bool,
     /// Where it is recorded.
     journal: Option<PathBuf>,
+    /// What its subagents have spent, in tokens and money.
+    spent_by_agents: (u64, Money),
 }
 
 impl Agent {
@@ -87,6 +97,18 @@ impl Agent {
     #[must_use]
     pub fn tool_names(&self) -> Vec<String> {
         self.0.registry.names().map(str::to_owned).collect()
+    }
+
+    /// What the model is told of its tools, sorted by name.
+    #[must_use]
+    pub fn tool_definitions(&self) -> Arc<[ToolDefinition]> {
+        self.0.registry.definitions()
+    }
+
+    /// Its system prompt.
+    #[must_use]
+    pub fn system_prompt(&self) -> &SystemPrompt {
+        &self.0.prompt
     }
 
     /// Where its journals are, if it keeps any.
@@ -146,6 +168,7 @@ impl Agent {
             files: Some((files_beside(path), inherited_files(path, &opened.header))),
             resumed: true,
             journal: Some(path.to_owned()),
+            spent_by_agents: self.spent_by_agents(path),
         };
         Ok(self.start(Box::new(opened.store), past, outputs))
     }
@@ -190,8 +213,27 @@ impl Agent {
             files: files.map(|folder| (folder, past_files)),
             resumed: true,
             journal: self.0.catalog.as_ref().map(|catalog| catalog.path(id)),
+            spent_by_agents: (0, Money::default()),
         };
         Ok(self.start(store, past, self.outputs(id)))
+    }
+
+    /// What the subagents of a session have spent, if there is a limit that it counts for.
+    fn spent_by_agents(&self, journal: &Path) -> (u64, Money) {
+        let Limits { tokens, cost, .. } = self.0.settings.limits;
+        let mut spent = (0_u64, Money::default());
+        if tokens.is_none() && cost.is_none() {
+            return spent;
+        }
+        for agent in subagents_of(journal) {
+            let own = read_past(&agent.path, |_| {}).map(|read| read.transcript);
+            let own = own.map(|own| (own.spent_tokens(), own.spent()));
+            // What cannot be read cannot be counted.
+            for (tokens, cost) in [own.unwrap_or_default(), self.spent_by_agents(&agent.path)] {
+                spent = (spent.0.saturating_add(tokens), spent.1.saturating_add(cost));
+            }
+        }
+        spent
     }
 
     /// Begins a session on a store of your own, with the past that `entries` are.
@@ -319,6 +361,12 @@ impl Agent {
             hooks: recipe.hooks.clone(),
             journal: past.journal,
             ledger: recipe.ledger.clone(),
+            planning: recipe.planning,
+            agents: scope.shared(Subagents::default),
+            assignment: None,
+            spent_by_agents: past.spent_by_agents,
+            told_facts: recipe.told_facts,
+            instructions: recipe.instructions.clone(),
         }
     }
 }

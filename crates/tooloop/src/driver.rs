@@ -9,10 +9,12 @@ mod compacting;
 mod files;
 mod hooking;
 mod model;
+mod nested;
 mod parts;
+mod reminding;
 mod tools;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -39,7 +41,9 @@ pub(crate) use self::parts::{Keep, Parts, start};
 
 use self::compacting::Compacting;
 use self::hooking::{Answered, Heard, Hooking};
+use self::nested::Nested;
 use self::tools::{Ran, Run};
+use crate::agents::{Assignment, ModeTold, Subagents};
 use crate::checkpoints::Checkpoints;
 use crate::event::Broadcast;
 use crate::gate::RegistryGate;
@@ -64,6 +68,9 @@ struct Driver {
     kernel: Kernel,
     hooks: Option<Arc<SessionHooks>>,
     hooking: Hooking,
+    nested: Nested,
+    /// The model is told the date.
+    told_facts: bool,
     /// Why the session ends, if whoever ends it says so.
     why: Arc<OnceLock<CloseReason>>,
     gate: Arc<RegistryGate>,
@@ -113,6 +120,18 @@ struct Driver {
     /// The folder that ends with the session.
     temporary: Option<PathBuf>,
     checkpoints: Option<Checkpoints>,
+    /// Whom it is a subagent of.
+    assignment: Option<Assignment>,
+    /// What the model knows of plan mode.
+    mode_told: ModeTold,
+    /// For how many steps each tool was not used, since it was last.
+    unused: HashMap<String, u32>,
+    /// What the model is to be reminded of with the results of this step.
+    asides: VecDeque<String>,
+    /// The subagents that work for it.
+    agents: Arc<Subagents>,
+    /// What the numbers of its questions begin with, so that no other session of the tree has them.
+    asks: u64,
     /// Whether notices wait for a turn to be told in.
     noticed: watch::Sender<bool>,
 }
@@ -259,6 +278,9 @@ impl Driver {
                     if let Some(reason) = stop {
                         self.step(Input::HookStop { reason }).await?;
                     }
+                    if let Some(aside) = self.aside() {
+                        self.step(aside).await?;
+                    }
                     input
                 }
                 None => return Ok(()),
@@ -372,6 +394,7 @@ impl Driver {
             if let Some(turn) = &mut self.turn {
                 turn.note(&entry);
             }
+            self.note_use(&entry);
             match &entry {
                 Entry::Rewound { turn } => self.taken_back(*turn),
                 Entry::Compacted { before, after, .. } => {
@@ -443,6 +466,7 @@ impl Driver {
 
     fn end_turn(&mut self, end: TurnEnd, unsent: Vec<Vec<Content>>) {
         self.changed.clear();
+        self.forget_asides();
         self.throw_away_early();
         let mut unsent = unsent;
         unsent.extend(self.unsaid());
@@ -456,6 +480,7 @@ impl Driver {
         let (reply, mut report) = turn.end(end, self.kernel.transcript(), priced);
         report.unsent = unsent;
         report.background = self.background.under_way();
+        self.agents.tell_in(&mut report);
         self.trace.turn_ends(&report);
         self.events
             .send(&Event::TurnEnded(Arc::new(report.clone())));
@@ -481,6 +506,7 @@ impl Driver {
         if tokio::time::timeout(CLOSE_GRACE, ended).await.is_err() {
             self.tools.shutdown().await;
         }
+        self.agents.close(CLOSE_GRACE).await;
         self.session_ends().await;
         if let Some(checkpoints) = &self.checkpoints {
             checkpoints.close().await;

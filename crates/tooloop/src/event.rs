@@ -69,6 +69,15 @@ pub enum Event {
     Noticed(String),
     /// Something that a person should know and that stops nothing.
     Warning(String),
+    /// Something happened to a subagent. Whom it asks is asked as [`Event::Asked`] all the same.
+    Subagent {
+        /// The call that began it.
+        tool_use_id: ToolUseId,
+        /// What kind of agent it is.
+        agent: Arc<str>,
+        /// What happened; another one of these if it happened to a subagent of its own.
+        event: Box<Event>,
+    },
     /// The turn is over.
     TurnEnded(Arc<TurnReport>),
     /// The reader was so slow that this many events are lost to it.
@@ -147,7 +156,19 @@ impl Events {
 
 /// Tells all readers.
 #[derive(Debug, Default)]
-pub(crate) struct Broadcast(Mutex<Readers>);
+pub(crate) struct Broadcast {
+    readers: Mutex<Readers>,
+    /// Who hears of it as well, if a subagent tells.
+    above: Option<Above>,
+}
+
+/// Those who hear what happens to a subagent: the readers of the session that it works for.
+#[derive(Debug)]
+struct Above {
+    events: Arc<Broadcast>,
+    tool_use_id: ToolUseId,
+    agent: Arc<str>,
+}
 
 #[derive(Debug, Default)]
 struct Readers {
@@ -156,8 +177,20 @@ struct Readers {
 }
 
 impl Broadcast {
+    /// Tells the readers of `events` as well, that it happened to this subagent.
+    pub(crate) fn of_subagent(events: Arc<Self>, tool_use_id: ToolUseId, agent: Arc<str>) -> Self {
+        Self {
+            readers: Mutex::default(),
+            above: Some(Above {
+                events,
+                tool_use_id,
+                agent,
+            }),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Readers> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn subscribe(&self) -> Events {
@@ -170,7 +203,11 @@ impl Broadcast {
 
     /// Whether anybody reads, so that what nobody wants need not be made.
     pub(crate) fn is_watched(&self) -> bool {
-        !self.lock().queues.is_empty()
+        let above = || {
+            let above = self.above.as_ref();
+            above.is_some_and(|above| above.events.is_watched())
+        };
+        !self.lock().queues.is_empty() || above()
     }
 
     pub(crate) fn send(&self, event: &Event) {
@@ -182,6 +219,20 @@ impl Broadcast {
             queue.ready.notify_one();
             true
         });
+        if let Some(above) = self
+            .above
+            .as_ref()
+            .filter(|above| above.events.is_watched())
+        {
+            above.events.send(&match event {
+                Event::Asked(question) => Event::Asked(question.clone()),
+                event => Event::Subagent {
+                    tool_use_id: above.tool_use_id.clone(),
+                    agent: Arc::clone(&above.agent),
+                    event: Box::new(event.clone()),
+                },
+            });
+        }
     }
 
     pub(crate) fn close(&self) {
@@ -256,6 +307,16 @@ fn join(newest: &mut Event, event: &Event) -> bool {
             text.clone_from(newer);
             true
         }
+        (
+            Event::Subagent {
+                tool_use_id, event, ..
+            },
+            Event::Subagent {
+                tool_use_id: same,
+                event: newer,
+                ..
+            },
+        ) if tool_use_id == same => join(event, newer),
         _ => false,
     }
 }

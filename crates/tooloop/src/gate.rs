@@ -10,6 +10,7 @@ use tooloop_model::{JsonObject, ToolInput, ToolUse};
 use tooloop_policy::{Access, AccessEffect, AskCause, Decision, Grant, Mode, Policy, Rule, Touch};
 use tooloop_tool::{Registry, Withheld};
 
+use crate::agents::{EXIT_PLAN, Planning};
 use crate::{Border, border, paths};
 
 /// What is called by name, and what may be.
@@ -18,6 +19,12 @@ pub(crate) struct RegistryGate {
     pub(crate) policy: Arc<RwLock<Policy>>,
     pub(crate) workspace: PathBuf,
     pub(crate) border: Option<Arc<Border>>,
+    /// What kind of subagent calls, if one does.
+    pub(crate) agent: Option<Arc<str>>,
+    /// Whether nothing may be changed, whatever the policy says.
+    pub(crate) only_reads: bool,
+    /// What becomes of plans, if there is a tool for them.
+    pub(crate) planning: Option<Planning>,
 }
 
 impl fmt::Debug for RegistryGate {
@@ -84,9 +91,9 @@ impl RegistryGate {
         })
     }
 
-    /// Whether the mode is one in which nothing is changed.
+    /// Whether nothing is changed, because of the mode or of who calls.
     pub(crate) fn is_read_only(&self) -> bool {
-        read(&self.policy, |policy| policy.mode == Mode::Plan)
+        self.only_reads || read(&self.policy, |policy| policy.mode == Mode::Plan)
     }
 
     /// Takes note that somebody said no: what the call asked for is not asked about again, nor, if
@@ -129,6 +136,24 @@ impl RegistryGate {
                 ..
             }
         )
+    }
+
+    /// What is so about presenting a plan; `None` if it is judged as any other call.
+    fn judge_plan(&self) -> Option<Verdict> {
+        let planning = self.planning?;
+        let mode = read(&self.policy, |policy| policy.mode);
+        match (mode, planning) {
+            (Mode::Plan, Planning::Asks) => Some(Verdict::Ask {
+                reason: "the plan is to be agreed to".into(),
+                cause: AskCause::Rule,
+            }),
+            (Mode::Plan, Planning::Answers) => None,
+            (mode, _) => Some(Verdict::Invalid {
+                message: format!(
+                    "{EXIT_PLAN} is for plan mode, and the mode is {mode}: do what is to be done"
+                ),
+            }),
+        }
     }
 
     fn unknown(&self, name: &str) -> String {
@@ -231,7 +256,24 @@ impl Gate for RegistryGate {
                 };
             }
         };
-        let verdict = match self.decide(&tool_use.name, &access) {
+        if tool_use.name == EXIT_PLAN
+            && let Some(verdict) = self.judge_plan()
+        {
+            let effect = access.effect;
+            return Judgement { verdict, effect };
+        }
+        let decision = self.decide(&tool_use.name, &access);
+        let decision = if self.only_reads && changes(&access) && !decision.is_deny() {
+            let agent = self.agent.as_deref().unwrap_or("this agent");
+            let reason = format!(
+                "{agent} only reads, and this is not known to be read-only: leave it to whoever \
+                 you work for"
+            );
+            Decision::Deny { reason }
+        } else {
+            decision
+        };
+        let verdict = match decision {
             Decision::Allow => Verdict::Allow,
             Decision::Ask { reason, cause } => Verdict::Ask { reason, cause },
             Decision::Deny { reason } => Verdict::Deny { reason },
@@ -241,6 +283,15 @@ impl Gate for RegistryGate {
             effect: access.effect,
         }
     }
+}
+
+/// Whether something outside of the session may be changed.
+fn changes(access: &Access) -> bool {
+    let writes = |touch: &Touch| match touch {
+        Touch::Write(_) | Touch::Input(_) => true,
+        Touch::Command(_) | Touch::Read(_) | Touch::Host(_) | Touch::Grant(_) => false,
+    };
+    access.effect.reaches_outside() || access.touches.iter().any(writes)
 }
 
 pub(crate) fn change(policy: &RwLock<Policy>, change: impl FnOnce(&mut Policy)) {

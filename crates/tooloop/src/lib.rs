@@ -33,6 +33,7 @@
 #![warn(missing_docs)]
 
 mod agent;
+mod agents;
 mod approval;
 mod border;
 pub mod boundary;
@@ -42,12 +43,14 @@ mod error;
 mod event;
 mod gate;
 pub mod hooks;
+mod instructions;
 mod keeping;
 mod model_call;
 mod output_schema;
 mod paths;
 mod permissions;
 mod prompt;
+mod regular_file;
 pub mod replay;
 mod report;
 mod results;
@@ -65,6 +68,7 @@ pub use tooloop_session as journal;
 pub use tooloop_tools as tools;
 
 pub use agent::{Agent, AgentBuilder};
+pub use agents::{AgentModel, AgentType, AgentTypeError, AgentTypes, EXIT_PLAN, Planning, TASK};
 pub use approval::{
     Allowance, Approval, Approver, Destination, PermissionAnswer, PermissionChange,
     PermissionUpdate, Question, Reply, ToolApprover,
@@ -73,8 +77,9 @@ pub use border::Border;
 pub use checkpoints::FilesRewound;
 pub use error::{BuildError, SessionError};
 pub use event::{CompactionState, Event, Events};
+pub use instructions::{InstructionFile, InstructionSources, Instructions, MOST_INSTRUCTION_BYTES};
 pub use output_schema::{OutputSchema, SchemaError};
-pub use prompt::{bash_only_system_prompt, default_system_prompt};
+pub use prompt::{PromptProfile, PromptSection, PromptState, Repository, SystemPrompt};
 pub use report::{Denial, DeniedBy, TurnReport};
 pub use results::ResultBudget;
 pub use rewind::{PastTurn, Rewind, Rewound, What, fork_journal, past_turns};

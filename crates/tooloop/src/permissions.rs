@@ -52,6 +52,9 @@ impl Agent {
             policy: Arc::clone(&parts.policy),
             workspace: parts.workspace,
             border: parts.border,
+            agent: None,
+            only_reads: false,
+            planning: parts.planning,
         }
     }
 }

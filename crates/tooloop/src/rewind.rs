@@ -142,7 +142,7 @@ fn prompt_of(messages: &[Arc<HistoryMessage>]) -> Vec<Content> {
     let said = messages
         .iter()
         .map_while(|message| match message.message() {
-            Message::User(content) => Some(content.clone()),
+            Message::User(content) => Some(Content::said(content).cloned().collect::<Vec<_>>()),
             Message::Assistant(_) | Message::ToolResults(_) => None,
         });
     said.last().unwrap_or_default()

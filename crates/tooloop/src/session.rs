@@ -147,10 +147,12 @@ impl Session {
     /// If the prompt is blank, a turn is under way, or the journal fails. How the turn ended is
     /// told by the report.
     pub async fn prompt(&self, text: impl Into<String>) -> Result<TurnReport, SessionError> {
-        self.prompt_with(vec![Content::Text(text.into())]).await
+        let said = Content::Text(text.into()).as_said();
+        self.prompt_with(vec![said]).await
     }
 
-    /// Like [`Session::prompt`], with pictures or documents.
+    /// Like [`Session::prompt`], with pictures or documents, or with what nobody said
+    /// ([`Content::reminder`]).
     ///
     /// # Errors
     /// As for [`Session::prompt`].
@@ -231,7 +233,7 @@ impl Session {
     }
 
     async fn say(&self, text: String, delivery: Delivery) -> Result<(), SessionError> {
-        let content = vec![Content::Text(text)];
+        let content = vec![Content::Text(text).as_said()];
         self.tell(Command::Say { content, delivery }).await
     }
 

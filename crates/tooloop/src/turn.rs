@@ -9,6 +9,7 @@ use tooloop_kernel::{Continue, Entry, Permission, Transcript, TurnEnd};
 use tooloop_model::{Message, Money, RawJson, ToolInput, ToolUseId, Usage};
 use tooloop_policy::AskCause;
 
+use crate::agents::EXIT_PLAN;
 use crate::output_schema::{self, OutputSchema};
 use crate::{Denial, DeniedBy, SessionError, TurnReport};
 
@@ -141,12 +142,23 @@ impl TurnUnderWay {
                 // What was said before a tool use is not the answer.
                 self.text.clear();
                 let call = self.calls.remove(&result.tool_use_id);
+                // If nobody is asked about it, that is the answer.
+                let plan = call
+                    .as_ref()
+                    .filter(|(tool, _)| tool == EXIT_PLAN && !result.is_error)
+                    .and_then(|(_, input)| {
+                        let input: serde_json::Value = serde_json::from_str(input).ok()?;
+                        Some(input.get("plan")?.as_str()?.to_owned())
+                    });
                 if let (Some(schema), Some((tool, input))) = (&self.schema, call)
                     && tool == output_schema::TOOL
                     && !result.is_error
                 {
                     let input = serde_json::from_str(&input).unwrap_or_default();
                     self.answer = schema.answer_of(&input).ok();
+                }
+                if let Some(plan) = plan {
+                    self.text = plan;
                 }
             }
             Entry::Permission {

@@ -787,15 +787,25 @@ async fn carried(change: impl FnOnce(&mut tooloop::Policy)) -> Vec<String> {
 #[tokio::test]
 async fn a_summary_carries_over_what_tools_know_and_may_still_read() {
     let all = carried(|_| {}).await;
-    let begins: Vec<_> = all.iter().map(|text| text.lines().next().unwrap()).collect();
-    let expected = ["(/b, as it is now:)", "(the plan, as it is now:)", "(/a, as it is now:)"];
+    let begins: Vec<_> = all
+        .iter()
+        .map(|text| text.lines().next().unwrap())
+        .collect();
+    let expected = [
+        "(/b, as it is now:)",
+        "(the plan, as it is now:)",
+        "(/a, as it is now:)",
+    ];
     assert_eq!(begins, expected);
     assert!(all[0].contains("1\tthe text of b\n"));
     assert!(all[1].contains("[ ] go on"));
     assert!(all[2].ends_with("\n1\tit is short now\n"), "{}", all[2]);
     let left = carried(|policy| policy.deny.push("Read(b)".parse().unwrap())).await;
     assert_eq!(left.len(), 2);
-    assert!(!left.iter().any(|text| text.contains("text of b")), "{left:?}");
+    assert!(
+        !left.iter().any(|text| text.contains("text of b")),
+        "{left:?}"
+    );
 }
 
 #[tokio::test]

@@ -6,11 +6,16 @@ mod bash;
 mod confinement;
 mod ending;
 mod files;
+pub mod front_matter;
 mod jobs;
+mod known;
+mod memory;
 mod millis;
 mod ops;
+mod places;
 mod sandbox_proxy;
 mod search;
+mod skills;
 mod terminal;
 mod todo;
 mod web;
@@ -22,13 +27,22 @@ pub use files::{
     ReadInput, ReadSeek, Write, WriteAs, WriteInput,
 };
 pub use jobs::{JobOutput, JobOutputInput, JobSettings, JobStop, JobStopInput};
+pub use memory::{
+    MAX_NOTE_BYTES, MAX_NOTES, MemoryAction, MemoryError, MemoryIndex, MemoryInput, MemoryStore,
+    MemoryTool, Note,
+};
 pub use millis::{TimeLimit, Wait};
 pub use ops::{LocalOps, Ops, OpsFuture};
+pub use places::Place;
 pub use sandbox_proxy::{
     Denied, DeniedWhy, HostPattern, HostPatternError, SandboxProxy, SandboxProxyError,
     SandboxProxySettings,
 };
 pub use search::{Count, Glob, GlobInput, Grep, GrepInput, GrepMode, SearchSettings};
+pub use skills::{
+    Catalogue, CommandSet, CustomCommand, Expanded, MAX_BODY_BYTES, Skill, SkillInput, SkillSet,
+    SkillTool, with_arguments,
+};
 pub use terminal::{Terminal, TerminalAction, TerminalInput, TerminalSettings};
 pub use todo::{Todo, TodoInput, TodoItem, TodoStatus};
 pub use web::{

@@ -15,6 +15,9 @@ const MAX_ITEMS: usize = 20;
 /// The most characters of an item.
 const MAX_CHARACTERS: usize = 200;
 
+/// After so many steps without it the plan is recalled, and again after so many more.
+const REMIND_AFTER: u32 = 3;
+
 /// Keeps the list of what is to be done: one for each session.
 #[derive(Debug, Default)]
 pub struct Todo {
@@ -117,6 +120,25 @@ impl Tool for Todo {
             text: checklist(&items),
         });
         plan.into_iter().collect()
+    }
+
+    fn reminder(&self, steps: u32) -> Option<String> {
+        if !steps.is_multiple_of(REMIND_AFTER) {
+            return None;
+        }
+        let items = self.lock();
+        let open = items
+            .iter()
+            .filter(|item| item.status != TodoStatus::Completed)
+            .count();
+        (open > 0).then(|| {
+            format!(
+                "Your plan was not touched for {steps} steps, and {open} of its {} items are open. \
+                 Bring it up to date if it has changed; if not, go on.\n{}",
+                items.len(),
+                checklist(&items)
+            )
+        })
     }
 
     fn for_session(&self, _: &Scope) -> Option<Self> {

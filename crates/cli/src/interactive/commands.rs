@@ -9,11 +9,8 @@ pub(crate) enum Typed {
     Prompt,
     /// For us.
     Command(Command),
-    /// It looks like a command and is none: its name, and the one that may have been meant.
-    Unknown {
-        name: String,
-        meant: Option<&'static str>,
-    },
+    /// It looks like a command and is none of ours: its name.
+    Unknown(String),
 }
 
 /// The commands.
@@ -29,12 +26,14 @@ pub(crate) enum Command {
     Rewind(String),
     /// Tells what holds commands.
     Sandbox,
+    /// Lists the notes about the project.
+    Memory,
     /// Lists what is allowed, says why a call is, or takes an answer back.
     Permissions(String),
 }
 
 /// Each name, and what it does.
-pub(crate) const COMMANDS: [(&str, &str); 9] = [
+pub(crate) const COMMANDS: [(&str, &str); 10] = [
     ("/help", "this list"),
     ("/model", "the model's name; /model NAME changes it"),
     ("/clear", "begin a new session; the old one can be resumed"),
@@ -47,6 +46,7 @@ pub(crate) const COMMANDS: [(&str, &str); 9] = [
         "/permissions",
         "what is allowed, and where that stands; explain COMMAND says why",
     ),
+    ("/memory", "the notes about this project"),
     ("/cost", "tokens, steps and cost so far"),
     ("/exit", "leave (Ctrl-D does too)"),
     ("/quit", "the same"),
@@ -92,28 +92,32 @@ pub(crate) fn parse(line: &str) -> Typed {
         "model" => Command::Model((!argument.is_empty()).then(|| argument.to_owned())),
         "clear" | "new" => Command::Clear,
         "cost" => Command::Cost,
+        "memory" => Command::Memory,
         "sandbox" => Command::Sandbox,
         "rewind" => Command::Rewind(argument.to_owned()),
         "permissions" => Command::Permissions(argument.to_owned()),
         _ => {
-            return Typed::Unknown {
-                name: format!("/{name}"),
-                meant: nearest(name),
-            };
+            return Typed::Unknown(name.to_owned());
         }
     })
 }
 
-fn nearest(name: &str) -> Option<&'static str> {
-    COMMANDS
+/// The name that may have been meant: ours, or another one that can be called.
+pub(crate) fn nearest(name: &str, others: &[String]) -> Option<String> {
+    let ours = COMMANDS
         .iter()
-        .map(|(command, _)| {
-            let bare = command.trim_start_matches('/');
-            (strsim::jaro_winkler(&name.to_lowercase(), bare), *command)
+        .map(|(command, _)| command.trim_start_matches('/'));
+    let others = others.iter().map(String::as_str);
+    ours.chain(others)
+        .map(|other| {
+            (
+                strsim::jaro_winkler(&name.to_lowercase(), &other.to_lowercase()),
+                other,
+            )
         })
         .filter(|(likeness, _)| *likeness >= 0.7)
         .max_by(|one, two| one.0.total_cmp(&two.0))
-        .map(|(_, command)| command)
+        .map(|(_, name)| format!("/{name}"))
 }
 
 #[cfg(test)]
@@ -122,10 +126,7 @@ mod tests {
 
     #[test]
     fn lines_mean_what_they_say() {
-        let unknown = |name: &str, meant| Typed::Unknown {
-            name: name.into(),
-            meant,
-        };
+        let unknown = |name: &str| Typed::Unknown(name.into());
         let cases = [
             ("", Typed::Blank),
             (" \n\t ", Typed::Blank),
@@ -152,13 +153,29 @@ mod tests {
             ("//", Typed::Prompt),
             (" /tmp is full", Typed::Prompt),
             ("what is /help", Typed::Prompt),
-            ("/modl", unknown("/modl", Some("/model"))),
-            ("/Exit now", unknown("/Exit", Some("/exit"))),
-            ("/zzz", unknown("/zzz", None)),
-            ("/", unknown("/", None)),
+            ("/modl", unknown("modl")),
+            ("/git:tidy now", unknown("git:tidy")),
+            ("/memory", Typed::Command(Command::Memory)),
+            ("/zzz", unknown("zzz")),
+            ("/", unknown("")),
         ];
         for (line, meaning) in cases {
             assert_eq!(parse(line), meaning, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_name_is_told() {
+        let others = ["review".to_owned(), "git:Tidy".to_owned()];
+        for (name, expected) in [
+            ("modl", Some("/model")),
+            ("Exit", Some("/exit")),
+            ("revew", Some("/review")),
+            ("git:tdy", Some("/git:Tidy")),
+            ("zzz", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(name, &others).as_deref(), expected, "{name}");
         }
     }
 }

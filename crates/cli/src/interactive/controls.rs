@@ -4,7 +4,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use tooloop::{Content, Entry, Event, Message, Question, Reply, Rule, ToolResult};
+use tooloop::{
+    Content, EXIT_PLAN, Entry, Event, Message, Question, Reply, Rule, ToolResult, ToolUseId,
+};
 
 use super::calls;
 use super::commands::{self, Typed};
@@ -30,6 +32,8 @@ pub(crate) enum Do {
     },
     /// Save rules for the project, and answer the question with them.
     Keep { ask: u64, rules: Vec<Rule> },
+    /// Agree to a plan, and to edits without questions.
+    AcceptEdits { ask: u64 },
     /// Show all of what is asked about.
     ShowAll(Box<Question>),
     /// Tell the person.
@@ -76,8 +80,13 @@ pub(crate) enum Input<'a> {
     Draft(&'a str),
     /// What is typed, while a question waits until it is sent or deleted.
     DraftBeforeAnswer(&'a str),
-    /// The choices: whether there are rules to add, and whether more can be shown.
-    Choices { always: bool, more: bool },
+    /// The choices: whether there are rules to add, whether more can be shown, and whether a plan is
+    /// what is asked about.
+    Choices {
+        always: bool,
+        more: bool,
+        is_plan: bool,
+    },
     /// The reason for a no.
     Reason(&'a str),
 }
@@ -112,6 +121,7 @@ impl Controls {
             None if asking.is_open(now) => Input::Choices {
                 always: !asking.question.rules.is_empty(),
                 more: asking.more,
+                is_plan: is_plan(&asking.question),
             },
             None => Input::Nothing,
         }
@@ -142,6 +152,7 @@ impl Controls {
             Event::Asked(question) => self.ask(question.clone(), now),
             Event::Recorded(entry) => return self.recorded(entry),
             Event::TurnEnded(_) => self.asking.clear(),
+            Event::Subagent { event, .. } => self.heard_of(event),
             Event::Delta { .. }
             | Event::Voided { .. }
             | Event::Hook(_)
@@ -154,6 +165,31 @@ impl Controls {
             | Event::Lagged { .. } => {}
         }
         None
+    }
+
+    /// Something happened to a subagent: what it asked may be answered.
+    fn heard_of(&mut self, event: &Event) {
+        match event {
+            Event::Subagent { event, .. } => self.heard_of(event),
+            Event::Recorded(entry) => match &**entry {
+                Entry::CallFinished(ToolResult {
+                    tool_use_id: id, ..
+                })
+                | Entry::Permission {
+                    tool_use_id: id, ..
+                } => self.withdraw(id, |question| question.agent.is_some()),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    /// Nobody wants to know any more whether a call may run.
+    fn withdraw(&mut self, id: &ToolUseId, whose: impl Fn(&Question) -> bool) {
+        self.asking.retain(|asking| {
+            let question = &asking.question;
+            question.tool_use.id != *id || !whose(question)
+        });
     }
 
     fn recorded(&mut self, entry: &Entry) -> Option<String> {
@@ -170,8 +206,7 @@ impl Controls {
             | Entry::Permission {
                 tool_use_id: id, ..
             } => {
-                self.asking
-                    .retain(|asking| asking.question.tool_use.id != *id);
+                self.withdraw(id, |question| question.agent.is_none());
                 None
             }
             Entry::CallStarted { .. }
@@ -275,7 +310,13 @@ impl Controls {
             Action::Enter | Action::FollowUp => return None,
             other => return self.edit(other),
         };
+        let is_plan = is_plan(&asking.question);
         let (reply, words) = match typed.to_ascii_lowercase() {
+            'e' if is_plan => {
+                let ask = self.asking.pop_front()?.question.ask;
+                return Some(Do::AcceptEdits { ask });
+            }
+            'y' if is_plan => (Reply::Allow, "✓ agreed to the plan".into()),
             'y' => (Reply::Allow, "✓ allowed once".into()),
             'a' | 'p' if asking.question.rules.is_empty() => return None,
             'a' => {
@@ -321,6 +362,11 @@ impl Controls {
         let ask = self.asking.pop_front()?.question.ask;
         Some(Do::Answer { ask, reply, words })
     }
+}
+
+/// Whether it is a plan that is asked about.
+fn is_plan(question: &Question) -> bool {
+    question.tool_use.name == EXIT_PLAN
 }
 
 impl Asking {

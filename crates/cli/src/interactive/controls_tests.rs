@@ -9,10 +9,12 @@ use super::*;
 const CHOICES: Input<'_> = Input::Choices {
     always: true,
     more: false,
+    is_plan: false,
 };
 const FEWER_CHOICES: Input<'_> = Input::Choices {
     always: false,
     more: false,
+    is_plan: false,
 };
 
 struct Person {
@@ -50,6 +52,7 @@ impl Person {
     fn is_asked(&mut self, ask: u64, rule: Option<&str>) {
         let question = Question {
             ask,
+            agent: None,
             tool_use: ToolUse {
                 id: "call".into(),
                 name: "bash".into(),

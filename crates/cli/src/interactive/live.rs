@@ -34,26 +34,35 @@ pub(crate) fn rows(
             live.rows.push(Line::new(Style::Notice, words));
             typed(&mut live, "> ", draft, columns);
         }
-        Input::Choices { always, more } => live.rows.extend(choices(always, more, columns)),
+        Input::Choices {
+            always,
+            more,
+            is_plan,
+        } => live.rows.extend(choices(always, more, is_plan, columns)),
         Input::Reason(reason) => typed(&mut live, "  why not: ", reason, columns),
     }
     live
 }
 
 /// The choices, on as many rows as they take.
-fn choices(always: bool, more: bool, columns: usize) -> Vec<Line> {
+fn choices(always: bool, more: bool, is_plan: bool, columns: usize) -> Vec<Line> {
     const MARK: &str = "  allow? ";
+    const PLAN: &str = "  agree? ";
     let keys = [
-        ("y", "once", true),
+        ("y", "yes", is_plan),
+        ("e", "yes, and edit without asking", is_plan),
+        ("n", "keep planning", is_plan),
+        ("d", "keep planning, because …", is_plan),
+        ("y", "once", !is_plan),
         ("a", "always, this session", always),
         ("p", "always, this project", always),
-        ("n", "no", true),
-        ("d", "no, because …", true),
+        ("n", "no", !is_plan),
+        ("d", "no, because …", !is_plan),
         ("v", "view all", more),
         ("esc", "interrupt", true),
     ];
     let mut rows = Vec::new();
-    let mut row = Line::new(Style::Notice, MARK);
+    let mut row = Line::new(Style::Notice, if is_plan { PLAN } else { MARK });
     let mut is_empty = true;
     for (key, words, offered) in keys {
         if !offered {
@@ -302,6 +311,7 @@ mod tests {
         let mut bench = Bench::new();
         let question = Question {
             ask: 1,
+            agent: None,
             tool_use: call("{}"),
             reason: "why".into(),
             cause: None,
@@ -315,7 +325,7 @@ mod tests {
             bench.rows(80).rows[1].plain(),
             "  allow? y once  n no  d no, because …  esc interrupt"
         );
-        let wrapped = choices(true, true, 40);
+        let wrapped = choices(true, true, false, 40);
         let wrapped: Vec<_> = wrapped.iter().map(Line::plain).collect();
         assert_eq!(
             wrapped,

@@ -5,6 +5,7 @@
 //! [`controls`], [`live`], [`screen`]); this file and [`turn`] bring them together with session,
 //! terminal and signals. It must not know how a session works inside.
 
+mod called;
 mod calls;
 mod commands;
 mod controls;
@@ -33,15 +34,16 @@ use std::time::{Duration, Instant};
 
 use tooloop::exec::Processes;
 use tooloop::provider::Provider;
-use tooloop::{Agent, Approval, CloseReason, Policy, Session};
+use tooloop::{Agent, Approval, CloseReason, Planning, Policy, Session};
 
-use self::commands::{COMMANDS, Command, KEYS, Typed};
+use self::commands::{Command, Typed};
 use self::editor::{Editor, Line};
 use self::paint::{Out, Style, gap, line};
 use self::terminal::{Faults, Terminal};
 use self::turn::{Ended, Turn};
 use self::words::Spent;
 use crate::exit::{Failure, Status};
+use crate::knowledge::Calls;
 use crate::permissions::RuleSources;
 use crate::project_rules::ProjectRules;
 use crate::questions::Questions;
@@ -66,7 +68,13 @@ pub(crate) async fn run(
     let questions = Questions::default();
     let agent = setup
         .agent
-        .approval(Approval::By(Arc::new(questions.clone())))
+        .approval(Approval::By(Arc::new(questions.clone())));
+    let agent = if setup.plans {
+        agent.planning(Planning::Asks)
+    } else {
+        agent
+    };
+    let agent = agent
         .build()
         .map_err(|error| Failure::settings(error.to_string()))?;
     let signals = Signals::new().map_err(internal("cannot listen for signals"))?;
@@ -91,6 +99,7 @@ pub(crate) async fn run(
         session: Some(session),
         saved_rules: setup.saved_rules,
         rule_sources: setup.rule_sources,
+        calls: setup.calls,
         processes: setup.processes,
         sandbox: setup.sandbox,
         spent: Spent::default(),
@@ -154,6 +163,7 @@ struct Front {
     begun: Policy,
     saved_rules: ProjectRules,
     rule_sources: RuleSources,
+    calls: Calls,
     processes: Processes,
     sandbox: SandboxReport,
     spent: Spent,
@@ -292,20 +302,12 @@ impl Front {
                     }
                     next
                 }
-                Typed::Unknown { name, meant } => {
-                    let meant = meant.map_or_else(
-                        || "/help lists them".into(),
-                        |meant| format!("{meant} is the nearest"),
-                    );
-                    let words = format!(
-                        "There is no command {name}: {meant}. (A blank first sends the line to \
-                         the model.)"
-                    );
-                    self.say(Style::Notice, &words).await?;
-                    Next::Prompt {
+                Typed::Unknown(name) => match self.called(&name, &text).await? {
+                    Some(prompt) => self.whole_turn(Some(prompt), &mut armed).await?,
+                    None => Next::Prompt {
                         initial: String::new(),
-                    }
-                }
+                    },
+                },
             };
             match next {
                 Next::Prompt { initial: unsent } => initial = unsent,
@@ -387,7 +389,8 @@ impl Front {
     async fn command(&mut self, command: Command) -> Result<Next, Failure> {
         match command {
             Command::Exit => return Ok(Next::Leave(Status::Done)),
-            Command::Help => self.print(&help()).await?,
+            Command::Help => self.help().await?,
+            Command::Memory => self.memory().await?,
             Command::Cost => {
                 let session = self.session()?.transcript().await?.usage();
                 self.print(&self.spent.lines(Some(session))).await?;
@@ -513,18 +516,4 @@ const fn reason(left: &Result<Status, Failure>) -> CloseReason {
         Ok(Status::Done | Status::Interrupted) => CloseReason::PromptInputExit,
         Ok(_) | Err(_) => CloseReason::Other,
     }
-}
-
-fn help() -> Vec<Out> {
-    let entry = |name: &str, width: usize, words: &str| {
-        let padding = " ".repeat(width.saturating_sub(name.len()));
-        Out::Line(
-            paint::Line::new(Style::Bold, format!("  {name}{padding}  ")).and(Style::Plain, words),
-        )
-    };
-    let mut outs = Vec::new();
-    outs.extend(COMMANDS.map(|(name, words)| entry(name, 13, words)));
-    outs.push(gap());
-    outs.extend(KEYS.map(|(name, words)| entry(name, 13, words)));
-    outs
 }

@@ -15,7 +15,7 @@ const BYTES: usize = 16 * 1024;
 pub(crate) fn recap(transcript: &Transcript, columns: usize) -> Vec<Out> {
     let messages = transcript.messages();
     let said = |message: &Message| match message {
-        Message::User(content) => content.iter().find_map(|part| match part {
+        Message::User(content) => Content::said(content).find_map(|part| match part {
             Content::Text(text) => Some(text.clone()),
             Content::Image(_) | Content::Document(_) => None,
         }),

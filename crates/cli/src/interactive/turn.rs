@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
-use tooloop::{Content, Entry, Event, Message, Reply, Rule, Session, SessionError, TurnReport};
+use tooloop::{
+    Content, Entry, Event, Message, Mode, Reply, Rule, Session, SessionError, TurnReport,
+};
 
 use super::controls::{self, Controls, Do};
 use super::keys;
@@ -196,7 +198,7 @@ impl Opening {
             return None;
         };
         let mut unseen = Vec::new();
-        for part in content {
+        for part in Content::said(content) {
             let Content::Text(text) = part else { continue };
             if self.prompt.as_ref() == Some(text) {
                 return None;
@@ -271,6 +273,12 @@ impl Shown {
                 let (style, words) = keep(saved_rules.clone(), rules).await;
                 questions.answer(ask, Reply::AllowForSession);
                 self.pending.extend(self.view.remark(style, &words));
+            }
+            Do::AcceptEdits { ask } => {
+                session.change_policy(|policy| policy.mode = Mode::AcceptEdits);
+                questions.answer(ask, Reply::Allow);
+                let words = "✓ agreed to the plan; edits need no question";
+                self.pending.extend(self.view.remark(Style::Dim, words));
             }
             Do::ShowAll(question) => self.pending.extend(self.view.all_of(&question)),
             Do::Tell(words) => {

@@ -5,7 +5,7 @@ mod calling;
 mod entries;
 mod reply;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use tooloop::{CompactionState, Event, ToolUseId, Usage};
@@ -29,6 +29,8 @@ pub(crate) struct View {
     /// The calls that have no answer yet, by id, and their order.
     calls: HashMap<ToolUseId, Call>,
     order: Vec<ToolUseId>,
+    /// Those of them that subagents were asked about.
+    asked_by_agents: HashSet<ToolUseId>,
     cleaner: Cleaner,
     /// White space at the end of the text so far.
     held: String,
@@ -94,6 +96,7 @@ impl View {
             since: now,
             calls: HashMap::new(),
             order: Vec::new(),
+            asked_by_agents: HashSet::new(),
             cleaner: Cleaner::default(),
             held: String::new(),
             last: Last::Start,
@@ -195,6 +198,7 @@ impl View {
                 self.turn_to(Doing::Waiting, now);
             }
             Event::Asked(question) => self.asked(question, &mut outs),
+            Event::Subagent { agent, event, .. } => self.heard_of(agent, event, &mut outs),
             Event::Warning(words) => self.note(Style::Notice, words, &mut outs),
             Event::Compaction { state, .. } => {
                 if *state == CompactionState::Begun {

@@ -17,13 +17,12 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::Parser as _;
 use tooloop::exec::Processes;
 use tooloop::journal::SessionId;
 use tooloop::provider::ScriptedProvider;
 use tooloop::{Agent, Decision};
 
-use crate::args::{Cli, PermissionsCommand, RuleArgs, RunArgs};
+use crate::args::{PermissionsCommand, RuleArgs};
 use crate::exit::{Failure, Status};
 use crate::print::complain;
 use crate::setup::{self, Asked, Open, Setup};
@@ -84,12 +83,13 @@ struct Bench {
 impl Bench {
     async fn new(rules: &RuleArgs) -> Result<Self, Failure> {
         let workspace = setup::workspace(rules.directory.as_deref())?;
-        let args = run_args(rules)?;
+        let args = rules.run()?;
         let loaded = setup::load_settings(&args, &workspace)?;
         let asked = Asked {
             provider: Arc::new(ScriptedProvider::new()),
             model: "none".into(),
             fallback: None,
+            agents: tooloop::AgentTypes::default(),
         };
         let open = Open::New(SessionId::generate());
         // What is decided depends on whether there is a wall; whether there must be one does not
@@ -130,23 +130,6 @@ impl Bench {
             )),
         }
     }
-}
-
-/// What was typed, as the run that it is for the rules.
-fn run_args(rules: &RuleArgs) -> Result<RunArgs, Failure> {
-    let typed = Cli::try_parse_from(["tooloop", "--no-session-persistence"])
-        .map_err(|error| Failure::new(Status::Internal, error.to_string()))?;
-    Ok(RunArgs {
-        allowed_tools: rules.allowed_tools.clone(),
-        disallowed_tools: rules.disallowed_tools.clone(),
-        permission_mode: rules.permission_mode.clone(),
-        directory: rules.directory.clone(),
-        add_dir: rules.add_dir.clone(),
-        settings: rules.settings.clone(),
-        sandbox: rules.sandbox.clone(),
-        bare: rules.bare,
-        ..*typed.run
-    })
 }
 
 /// A path as it is shown.

@@ -1,13 +1,19 @@
 //! What a headless run shows of its events.
 
-use tooloop::Event;
+use serde_json::Value;
+use tooloop::{Event, Question};
 
 use super::complain;
 use super::turns::Run;
 use crate::args::OutputFormat;
+use crate::text::clean;
 
 impl Run<'_> {
     pub(super) async fn event(&mut self, event: Event) {
+        if let (Event::Asked(Question { agent: Some(_), .. }), Some(_)) = (&event, &self.strict) {
+            // The no that a subagent got ends its own turn.
+            drop(self.session.interrupt().await);
+        }
         let streaming = self.format == OutputFormat::StreamJson;
         match &event {
             Event::Warning(words) if !streaming => return complain(words),
@@ -28,10 +34,32 @@ impl Run<'_> {
                 }
                 return;
             }
+            Event::Subagent { agent, event, .. } if !streaming => {
+                if let Some(words) = warned(event) {
+                    complain(&format!("{}: {words}", clean(agent)));
+                }
+                return;
+            }
             _ if !streaming => return,
             _ => {}
         }
-        let records = match event {
+        let records = self.records_of(event);
+        for record in records {
+            self.output.record(&record).await;
+        }
+    }
+
+    /// The records of an event.
+    fn records_of(&mut self, event: Event) -> Vec<Value> {
+        match event {
+            Event::Subagent {
+                tool_use_id, event, ..
+            } => {
+                let before = self.records.of(Some(tool_use_id));
+                let records = self.records_of(*event);
+                self.records.of(before);
+                records
+            }
             Event::Recorded(entry) => self.records.entry(&entry).into_iter().collect(),
             Event::Delta { call, event } => self.records.piece(call, &event),
             Event::Voided { call } => vec![self.records.voided(call)],
@@ -56,9 +84,15 @@ impl Run<'_> {
             | Event::ToolProgress { .. }
             | Event::Asked(_)
             | Event::TurnEnded(_) => Vec::new(),
-        };
-        for record in records {
-            self.output.record(&record).await;
         }
+    }
+}
+
+/// What a person should know of what happened to a subagent.
+fn warned(event: &Event) -> Option<&str> {
+    match event {
+        Event::Subagent { event, .. } => warned(event),
+        Event::Warning(words) => Some(words),
+        _ => None,
     }
 }

@@ -11,6 +11,7 @@ use crate::args::OutputFormat;
 use crate::control::{self, Host};
 use crate::exit::{Failure, Status};
 use crate::input::Line;
+use crate::knowledge::{Called, Calls};
 use crate::output::Output;
 use crate::records::Records;
 use crate::signals::Signals;
@@ -31,6 +32,7 @@ pub(super) struct Run<'a> {
     pub(super) may_bypass: bool,
     pub(super) host: Option<Host>,
     pub(super) strict: Option<Strict>,
+    pub(super) calls: Calls,
     pub(super) limits: Limits,
     /// When the run has taken as long as it may.
     pub(super) deadline: Option<Instant>,
@@ -58,7 +60,7 @@ impl Run<'_> {
     pub(super) async fn all(mut self, prompts: Prompts) -> (Last, Signals, Option<Status>) {
         let outcome = match prompts {
             Prompts::One(prompt) => {
-                let content = Some(vec![Content::Text(prompt)]);
+                let content = Some(vec![Content::Text(prompt).as_said()]);
                 let report = self.turn(content, &mut Lines::default()).await;
                 Outcome::Untold(report.and_then(|report| {
                     report.ok_or_else(|| Failure::from(SessionError::BlankPrompt))
@@ -169,6 +171,10 @@ impl Run<'_> {
         content: Option<Vec<Content>>,
         lines: &mut Lines,
     ) -> Result<Option<TurnReport>, Failure> {
+        let content = match content {
+            Some(content) => Some(self.called(content).await?),
+            None => None,
+        };
         let session = self.session;
         let turn = async {
             match content {
@@ -222,12 +228,30 @@ impl Run<'_> {
         }
     }
 
+    /// A message, with what it calls in its place if it calls a command or a skill.
+    async fn called(&mut self, content: Vec<Content>) -> Result<Vec<Content>, Failure> {
+        let [Content::Text(text)] = content.as_slice() else {
+            return Ok(content);
+        };
+        match self.calls.expand(text) {
+            Called::Nothing => Ok(content),
+            Called::Prompt(expanded) => {
+                for note in expanded.notes {
+                    self.event(Event::Warning(note)).await;
+                }
+                Ok(vec![Content::Text(expanded.text)])
+            }
+            Called::Broken(words) => Err(Failure::new(Status::Input, words)),
+        }
+    }
+
     /// A line that comes while a turn runs.
     async fn line(&mut self, line: Option<Line>, lines: &mut Lines) -> Result<(), Failure> {
         match line {
             Some(Line::User(content)) => {
                 let text = content.iter().all(|part| matches!(part, Content::Text(_)));
                 if text && lines.queued.is_empty() {
+                    let content = self.called(content).await?;
                     self.session.steer_with(content).await?;
                 } else {
                     lines.queued.push_back(Line::User(content));

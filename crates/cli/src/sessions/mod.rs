@@ -31,9 +31,10 @@ pub(crate) fn run(command: SessionsCommand) -> Result<Status, Failure> {
     match command {
         SessionsCommand::List {
             limit,
+            all,
             json,
             directory,
-        } => list::list(&folder(directory.as_deref())?.0, limit, json),
+        } => list::list(&folder(directory.as_deref())?.0, limit, all, json),
         SessionsCommand::Show {
             session,
             json,

@@ -47,7 +47,14 @@ pub(crate) fn show(path: &Path, json: bool) -> Result<Status, Failure> {
 pub(crate) fn tell(entry: &Entry) -> String {
     let text = match entry {
         Entry::Message(message) => match message.message() {
-            Message::User(content) => format!("> {}\n", parts(content).replace('\n', "\n> ")),
+            Message::User(content) => {
+                let said: Vec<_> = Content::said(content).cloned().collect();
+                if said.is_empty() {
+                    String::new()
+                } else {
+                    format!("> {}\n", parts(&said).replace('\n', "\n> "))
+                }
+            }
             Message::Assistant(reply) => reply.content.iter().map(block).collect(),
             Message::ToolResults(_) => String::new(),
         },

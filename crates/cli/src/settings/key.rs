@@ -37,9 +37,10 @@ const TOKENS: u64 = 100_000_000;
 
 /// All keys, in the order in which they are shown.
 #[rustfmt::skip]
-pub(super) static KEYS: [Key; 46] = [
+pub(super) static KEYS: [Key; 49] = [
     key("model", Free, |s| Slot::Text(&mut s.model), "the model's name, as the provider knows it"),
     key("fallback_model", Free, |s| Slot::Text(&mut s.fallback_model), "the model for the rest of a prompt whose model is overloaded three times in a row"),
+    key("explore_model", Free, |s| Slot::Text(&mut s.explore_model), "the model for subagents that only look around; the one of the session if it is not set"),
     key("models_file", WithTrust, |s| Slot::Path(&mut s.models_file), "a file of model data (TOML) that beats what is known: windows, caps, prices; a relative path starts at the settings file's folder"),
     key("base_url", WithTrust, |s| Slot::Url(&mut s.base_url), "where the model is served, with or without `/v1`"),
     key("api", WithTrust, |s| Slot::Choice(&mut s.api), "the wire format spoken at `base_url`"),
@@ -76,9 +77,11 @@ pub(super) static KEYS: [Key; 46] = [
     key("sandbox_hidden", Free, |s| Slot::Paths(&mut s.sandbox_hidden), "files and folders that may not even be read"),
     key("sandbox_caches", Narrower(|new, old| new.sandbox_caches <= old.sandbox_caches), |s| Slot::Flag(&mut s.sandbox_caches), "whether the caches of package managers and compilers are writable"),
     key("sandbox_hooks", Narrower(|new, old| new.sandbox_hooks >= old.sandbox_hooks), |s| Slot::Flag(&mut s.sandbox_hooks), "whether hooks run in the sandbox too"),
+    key("instructions", WithTrust, |s| Slot::Flag(&mut s.instructions), "whether instruction files (`AGENTS.md` and the like) are read"),
     key("shell", WithTrust, |s| Slot::Program(&mut s.shell), "the shell that runs commands, in place of `bash` or `sh`"),
     key("spool_max_bytes", Narrower(|new, old| new.spool_max_bytes <= old.spool_max_bytes), |s| Slot::Number(&mut s.spool_max_bytes, 0..=1 << 50), "how much output of one command is kept in a file"),
     key("checkpoints", WithTrust, |s| Slot::Flag(&mut s.checkpoints), "whether the old contents of changed files are kept, so that a rewind can restore them"),
+    key("memory", Narrower(|new, old| new.memory <= old.memory), |s| Slot::Flag(&mut s.memory), "whether notes about the project are kept from session to session"),
     key("pass_environment", WithTrust, |s| Slot::Variables(&mut s.pass_environment), "variables that commands may see although they look like secrets or are withheld"),
     key("withhold_environment", Free, |s| Slot::Variables(&mut s.withhold_environment), "further variables that commands may not see"),
     key("debug_file", WithTrust, |s| Slot::Path(&mut s.debug_file), "a file that lines about all that happens are added to, without what was said and without keys"),

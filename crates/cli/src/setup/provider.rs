@@ -14,16 +14,7 @@ use crate::settings::Settings;
 
 /// Who writes the replies, and the model's name there.
 pub(super) async fn provider(settings: &Settings) -> Result<(Arc<dyn Provider>, String), Failure> {
-    let wanted = Wanted {
-        model: settings.model.clone(),
-        base_url: settings.base_url.clone(),
-        format: settings.api,
-        api_key: settings
-            .key_variable
-            .as_deref()
-            .and_then(environment)
-            .map(Secret::new),
-    };
+    let wanted = wanted(settings, settings.model.clone());
     let (mut config, model) = match resolve(&wanted, &environment) {
         Ok(Resolved { config, model }) => (config, model),
         Err(ResolveError::NothingConfigured) => match detect_local(LOCAL_SERVERS).await {
@@ -52,26 +43,19 @@ pub(super) async fn provider(settings: &Settings) -> Result<(Arc<dyn Provider>, 
     Ok((Arc::new(provider), model))
 }
 
-/// Who writes the replies, the fallback model's included, and that model's name there.
-pub(super) fn with_fallback(
+/// Who writes the replies, those of another model included, and that model's name there. `what` says
+/// what that model is for.
+pub(super) fn with_model(
     settings: &Settings,
     provider: Arc<dyn Provider>,
+    what: &str,
     name: &str,
-) -> Result<(Arc<dyn Provider>, Option<String>), Failure> {
+) -> Result<(Arc<dyn Provider>, String), Failure> {
     if !names_provider(name) {
-        return Ok((provider, Some(name.to_owned())));
+        return Ok((provider, name.to_owned()));
     }
-    let wanted = Wanted {
-        model: Some(name.to_owned()),
-        base_url: settings.base_url.clone(),
-        format: settings.api,
-        api_key: settings
-            .key_variable
-            .as_deref()
-            .and_then(environment)
-            .map(Secret::new),
-    };
-    let told = |error: &dyn std::fmt::Display| format!("the fallback model {name}: {error}");
+    let wanted = wanted(settings, Some(name.to_owned()));
+    let told = |error: &dyn std::fmt::Display| format!("{what} {name}: {error}");
     let Resolved { mut config, model } = resolve(&wanted, &environment).map_err(|error| {
         let status = match error {
             ResolveError::NoKey { .. } => Status::Auth,
@@ -83,10 +67,24 @@ pub(super) fn with_fallback(
     configure(&mut config, settings)?;
     let other = HttpProvider::new(config).map_err(|error| Failure::settings(told(&error)))?;
     if other.name() == provider.name() {
-        return Ok((provider, Some(name)));
+        return Ok((provider, name));
     }
     let routed = RoutedProvider::new(provider).route(name.clone(), Arc::new(other));
-    Ok((Arc::new(routed), Some(name)))
+    Ok((Arc::new(routed), name))
+}
+
+/// What the settings say of who writes the replies of a model.
+fn wanted(settings: &Settings, model: Option<String>) -> Wanted {
+    Wanted {
+        model,
+        base_url: settings.base_url.clone(),
+        format: settings.api,
+        api_key: settings
+            .key_variable
+            .as_deref()
+            .and_then(environment)
+            .map(Secret::new),
+    }
 }
 
 fn configure(config: &mut ProviderConfig, settings: &Settings) -> Result<(), Failure> {

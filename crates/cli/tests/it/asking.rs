@@ -11,7 +11,7 @@ use crate::support::{
 };
 
 /// A run whose host is asked.
-fn host(scratch: &Scratch, server: &ModelServer, api: Api) -> Run {
+pub(crate) fn host(scratch: &Scratch, server: &ModelServer, api: Api) -> Run {
     unasked(scratch, server, api)
         .args(["--input-format", "stream-json"])
         .args(["--permission-prompt-tool", "stdio"])

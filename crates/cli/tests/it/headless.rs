@@ -984,6 +984,8 @@ fn the_demo_needs_nothing() {
         "{text}"
     );
     assert!(text.contains("(done; "), "{text}");
+    let told = finished.stderr.text();
+    assert_eq!(told, "tooloop: sandbox: off, commands run as you\n");
     // Its folder is gone, and it is on no record.
     assert!(journals(&scratch).is_empty());
     let left: Vec<_> = std::fs::read_dir(scratch.temporary()).unwrap().collect();

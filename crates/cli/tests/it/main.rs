@@ -11,6 +11,7 @@
     reason = "a test may fail anywhere"
 )]
 
+mod agents;
 mod asking;
 mod bash;
 mod collector;
@@ -23,7 +24,9 @@ mod headless;
 mod history;
 mod hooks;
 mod jobs;
+mod memory;
 mod permissions;
+mod prompt;
 mod replay;
 mod retries;
 mod rewind;
@@ -33,6 +36,7 @@ mod secrets;
 mod session;
 mod sessions_cli;
 mod settings;
+mod skills;
 mod support;
 mod torture;
 mod traces;

@@ -31,8 +31,15 @@ pub(crate) fn missing() -> Option<&'static str> {
     missing.as_deref()
 }
 
-/// Leaves a test where there is no sandbox.
+/// Leaves a test where there is no sandbox; and where there is no folder outside of it, if that is
+/// named.
 macro_rules! needs_sandbox {
+    ($outside:ident) => {
+        needs_sandbox!();
+        let Some($outside) = Outside::new() else {
+            return;
+        };
+    };
     () => {
         if let Some(missing) = missing() {
             println!("skipped: no sandbox can be set up here: {missing}");
@@ -178,6 +185,51 @@ fn a_run_says_what_holds_it() {
 }
 
 #[test]
+fn the_first_runs_are_held_as_any_run_is_and_say_so() {
+    needs_sandbox!(outside);
+    let scratch = Scratch::new();
+    let first = |command: &str| {
+        let run = bare(&scratch).env("TOOLOOP_SANDBOX", "required");
+        run.args([command, "--fast"])
+    };
+    let demo = end(&first("demo").start());
+    demo.assert_code(0);
+    let told = demo.stderr.text();
+    assert!(told.starts_with("tooloop: sandbox: workspace ("), "{demo}");
+    // Without a model there is the demo.
+    let hello = end(&first("hello").start());
+    let told = hello.stderr.text();
+    assert!(told.starts_with("tooloop: sandbox: workspace ("), "{hello}");
+    assert!(told.contains("so here is the demo:"), "{hello}");
+    hello.assert_code(0);
+
+    let records = end(&first("demo")
+        .args(["--output-format", "stream-json"])
+        .start());
+    let sandbox = &records.json_lines().unwrap()[0]["sandbox"];
+    assert_eq!(sandbox["profile"], "workspace", "{records}");
+
+    let marker = outside.path().join("M").display().to_string();
+    let command = format!("touch within; ls; d={marker}; touch $d");
+    let server = ModelServer::start([bash("c", &command), API.say("done")]);
+    let run = first("hello")
+        .model(&server)
+        .env("TOOLOOP_MODEL", API.model());
+    let hello = end(&run.start());
+    hello.assert_code(0);
+    let shown = hello.stdout.text();
+    assert!(
+        shown.contains("within") && shown.contains("sandbox"),
+        "{shown}"
+    );
+    assert!(!Path::new(&marker).exists());
+    server.assert_clean();
+    // Its temporary folder is gone with it.
+    let left: Vec<_> = std::fs::read_dir(scratch.temporary()).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
 fn records_begin_with_what_holds_the_run() {
     needs_sandbox!();
     let scratch = Scratch::new();
@@ -288,10 +340,7 @@ fn filter() -> Option<PathBuf> {
 /// C35 b: the same border for the shell and for the tools that know paths.
 #[test]
 fn nothing_is_written_outside_by_any_tool() {
-    needs_sandbox!();
-    let Some(outside) = Outside::new() else {
-        return;
-    };
+    needs_sandbox!(outside);
     let scratch = Scratch::new();
     let outside = outside.path();
     let marker = outside.join("M").display().to_string();
@@ -338,10 +387,7 @@ fn nothing_is_written_outside_by_any_tool() {
 /// C31: the border is where links lead.
 #[test]
 fn links_lead_nobody_out() {
-    needs_sandbox!();
-    let Some(outside) = Outside::new() else {
-        return;
-    };
+    needs_sandbox!(outside);
     let scratch = Scratch::new();
     let (workspace, outside) = (scratch.workspace(), outside.path().join("o"));
     std::fs::create_dir_all(&outside).unwrap();
@@ -480,10 +526,7 @@ fn temporary_files_are_the_session_s_own() {
 
 #[test]
 fn jobs_and_terminals_are_held_too() {
-    needs_sandbox!();
-    let Some(outside) = Outside::new() else {
-        return;
-    };
+    needs_sandbox!(outside);
     let scratch = Scratch::new();
     let marker = outside.path().join("M").display().to_string();
     let job =
@@ -567,10 +610,7 @@ fn what_stays_within_needs_no_question() {
 
 #[test]
 fn what_goes_beyond_is_asked_about_before_it_runs() {
-    needs_sandbox!();
-    let Some(outside) = Outside::new() else {
-        return;
-    };
+    needs_sandbox!(outside);
     let scratch = Scratch::new();
     let marker = outside.path().join("M").display().to_string();
     let done = play(
@@ -697,10 +737,7 @@ fn plan_mode_writes_nothing_as_long_as_it_holds() {
 
 #[test]
 fn a_rule_gives_what_is_beyond_and_nothing_else() {
-    needs_sandbox!();
-    let Some(outside) = Outside::new() else {
-        return;
-    };
+    needs_sandbox!(outside);
     let scratch = Scratch::new();
     let outside = outside.path();
     std::fs::create_dir_all(outside.join("yes")).unwrap();
@@ -730,10 +767,7 @@ fn a_rule_gives_what_is_beyond_and_nothing_else() {
 
 #[test]
 fn what_was_not_foreseen_is_refused_with_words_for_asking() {
-    needs_sandbox!();
-    let Some(outside) = Outside::new() else {
-        return;
-    };
+    needs_sandbox!(outside);
     let scratch = Scratch::new();
     let marker = outside.path().join("M").display().to_string();
     let (head, tail) = marker.split_at(marker.len() / 2);
@@ -784,10 +818,7 @@ fn the_network_is_off_and_its_absence_is_told() {
 
 #[test]
 fn a_folder_can_narrow_the_sandbox_and_not_widen_it() {
-    needs_sandbox!();
-    let Some(outside) = Outside::new() else {
-        return;
-    };
+    needs_sandbox!(outside);
     let scratch = Scratch::new();
     let settings = scratch.workspace().join(".tooloop/config.toml");
     std::fs::create_dir_all(settings.parent().unwrap()).unwrap();
@@ -823,10 +854,7 @@ fn a_folder_can_narrow_the_sandbox_and_not_widen_it() {
 
 #[test]
 fn settings_of_a_person_widen_and_hide() {
-    needs_sandbox!();
-    let Some(outside) = Outside::new() else {
-        return;
-    };
+    needs_sandbox!(outside);
     let scratch = Scratch::new();
     let (open, hidden) = (outside.path().join("open"), outside.path().join("hidden"));
     std::fs::create_dir_all(&open).unwrap();

@@ -335,10 +335,16 @@ pub(crate) fn told(request: &CapturedRequest, id: &str) -> String {
         .text
 }
 
-/// What was said in a request without the system prompt: role and text.
+/// What was said in a request without the system prompt and reminders: role and text.
 pub(crate) fn said(request: &CapturedRequest) -> Vec<(String, String)> {
     let mut texts = request.texts();
     texts.retain(|(role, _)| role != "system");
+    for (_, text) in &mut texts {
+        if let Some(at) = text.find("<reminder>\n") {
+            text.truncate(at);
+            text.truncate(text.trim_end_matches('\n').len());
+        }
+    }
     texts
 }
 

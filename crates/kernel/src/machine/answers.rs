@@ -3,7 +3,7 @@
 use tooloop_model::{Content, ToolResult, ToolUseId};
 
 use super::{Kernel, MAX_CONTINUATIONS, Phase};
-use crate::batch::{CallState, Move};
+use crate::batch::{CallState, Move, Way};
 use crate::{
     Advice, AdvisedVerdict, Answer, Continue, Effect, Entry, OutputWay, Permission, Sync, TurnEnd,
     Verdict,
@@ -75,13 +75,13 @@ impl Kernel {
                     let outcome = words.clone();
                     self.finish(ToolResult::error(id, words), outcome, out);
                 }
-                Move::Run { read_only } => {
+                Move::Run { way } => {
                     self.turn.calls = self.turn.calls.saturating_add(1);
                     self.newest.run = self.newest.run.saturating_add(1);
                     let run = self.newest.run;
-                    call.state = CallState::Running { run, read_only };
+                    call.state = CallState::Running { run, way };
                     let tool_use = call.tool_use.clone();
-                    if !read_only {
+                    if way != Way::Early {
                         let entry = Entry::CallStarted { tool_use_id: id };
                         self.record(entry, Sync::Now, out);
                     }
@@ -197,7 +197,7 @@ impl Kernel {
         let id = call.tool_use.id.clone();
         match answer {
             Answer::Allow { rule, input } => {
-                call.state = CallState::Ready { read_only: false };
+                call.state = call.allowed(&*self.gate);
                 let mut refused = None;
                 if let Some(input) = input {
                     let entry = call.rewrite(input);
@@ -242,7 +242,9 @@ impl Kernel {
             Some(OutputWay::Tool(name)) => batch.called(name),
             Some(OutputWay::Native(_)) | None => None,
         };
-        if answered == Some(true) {
+        let last_word = self.settings.last_word.as_ref();
+        let said = last_word.and_then(|tool| batch.called(tool));
+        if answered == Some(true) || said == Some(true) {
             return self.done(out);
         }
         if let (true, Some(limit)) = (self.turn.refused_calls, self.settings.limits.tool_calls) {

@@ -12,8 +12,8 @@ use tooloop_model::{AssistantMessage, Content, HistoryMessage, Message, ModelErr
 use super::{Kernel, Phase};
 use crate::ledger::Reservation;
 use crate::{
-    CompactionTrigger, Continue, Delivery, Effect, Entry, Prepared, Room, Sync, TurnEnd, estimate,
-    planner,
+    CompactionTrigger, Continue, Delivery, Effect, Entry, Planned, Prepared, Room, Sync, TurnEnd,
+    estimate, planner,
 };
 
 /// So many steps are made at least between two times that room is made, unless nothing fits.
@@ -75,6 +75,15 @@ impl Upkeep {
     }
 }
 
+/// A summary that was decided on elsewhere.
+#[derive(Clone, Copy)]
+struct PlannedSummary {
+    trigger: CompactionTrigger,
+    cut: Option<usize>,
+    before: u64,
+    after: u64,
+}
+
 /// What is to be done before the next request.
 enum Upcoming {
     /// Nothing.
@@ -118,6 +127,9 @@ impl Kernel {
     }
 
     fn upcoming(&mut self, out: &mut Vec<Effect>) -> Upcoming {
+        if let Some(upcoming) = self.as_planned(out) {
+            return upcoming;
+        }
         let Some(room) = self.room() else {
             return Upcoming::Send;
         };
@@ -146,14 +158,49 @@ impl Kernel {
         if cut > 0 && self.upkeep.failures < FAILURES {
             return Upcoming::Compact;
         }
-        // An estimate may be wrong, but not by that much.
-        if likely > room.window.saturating_add(room.window / 4) {
-            return Upcoming::Hopeless(format!(
-                "the conversation cannot be made to fit the model's window. {}",
-                self.sizes()
-            ));
-        }
+        // The window may be larger than it is taken to be: the provider has the last word.
         Upcoming::Send
+    }
+
+    /// What was decided elsewhere.
+    fn as_planned(&mut self, out: &mut Vec<Effect>) -> Option<Upcoming> {
+        let planned = self.settings.planned.take_if(|planned| match planned {
+            Planned::Shorten { .. } => true,
+            Planned::Compact { .. } => false,
+        });
+        if let Some(Planned::Shorten {
+            results,
+            before,
+            after,
+        }) = planned
+        {
+            let entry = Entry::Shortened {
+                results,
+                before,
+                after,
+            };
+            self.record(entry, Sync::Soon, out);
+            return Some(Upcoming::Send);
+        }
+        (self.planned()?.trigger == CompactionTrigger::Auto).then_some(Upcoming::Compact)
+    }
+
+    /// The summary that was decided on elsewhere, if one was.
+    const fn planned(&self) -> Option<PlannedSummary> {
+        match self.settings.planned {
+            Some(Planned::Compact {
+                trigger,
+                cut,
+                before,
+                after,
+            }) => Some(PlannedSummary {
+                trigger,
+                cut,
+                before,
+                after,
+            }),
+            Some(Planned::Shorten { .. }) | None => None,
+        }
     }
 
     /// The newest tokens that stay, as they are estimated.
@@ -237,7 +284,9 @@ impl Kernel {
             then,
             // What was too long without being asked for a summary is too long with it.
             too_long: u32::from(trigger == CompactionTrigger::TooLong),
-            before: self.likely_input(),
+            before: self
+                .planned()
+                .map_or_else(|| self.likely_input(), |planned| planned.before),
         }));
         if self.cut(trigger) == 0 {
             let words = "there is nothing that could be summed up".into();
@@ -254,6 +303,9 @@ impl Kernel {
 
     /// How many of the oldest messages a summary would stand for.
     fn cut(&self, trigger: CompactionTrigger) -> usize {
+        if let Some(cut) = self.planned().and_then(|planned| planned.cut) {
+            return cut;
+        }
         let keep = match (trigger, self.room()) {
             (CompactionTrigger::Manual, _) | (_, None) => 0,
             // The window is smaller than it was taken to be.
@@ -376,9 +428,10 @@ impl Kernel {
         shorter.forget_past();
         shorter.apply(&entry(0));
         let kept = std::mem::replace(&mut self.transcript, shorter);
-        let after = self.likely_input();
+        let planned = self.planned();
+        let after = planned.map_or_else(|| self.likely_input(), |planned| planned.after);
         self.transcript = kept;
-        if after >= compaction.before {
+        if planned.is_none() && after >= compaction.before {
             let before = compaction.before;
             self.compaction = Some(compaction);
             let words = format!(
@@ -388,6 +441,7 @@ impl Kernel {
             return self.compaction_failed(words, out);
         }
         self.record(entry(after), Sync::Soon, out);
+        self.settings.planned = None;
         self.upkeep.failures = 0;
         self.made_room();
         let Compaction {
@@ -437,7 +491,7 @@ impl Kernel {
         }
         let helps = self.settings.compaction
             && !self.turn.rescued
-            && self.asked().window.is_some()
+            && (self.asked().window.is_some() || self.planned().is_some())
             && self.cut(CompactionTrigger::TooLong) > 0;
         if !helps {
             let message = match self.asked().window {
@@ -453,6 +507,7 @@ impl Kernel {
 
     pub(super) fn compaction_failed(&mut self, reason: String, out: &mut Vec<Effect>) {
         self.phase = Phase::Idle;
+        self.settings.planned = None;
         let Some(compaction) = self.compaction.take() else {
             return;
         };

@@ -9,7 +9,7 @@ use tooloop_model::{
 };
 
 use super::{Calling, Kernel, Phase, Turn};
-use crate::batch::{Batch, Call, CallState, Move};
+use crate::batch::{Batch, Call, CallState, Move, Way};
 use crate::ledger::Reservation;
 use crate::{Continue, Effect, Entry, OutputWay, Retry, Sync, TurnEnd};
 
@@ -177,7 +177,7 @@ impl Kernel {
         };
         let most = self.settings.max_parallel_tools;
         let limit = self.settings.limits.tool_calls.unwrap_or(u32::MAX);
-        while let Some((position, Move::Run { read_only: true })) =
+        while let Some((position, Move::Run { way: Way::Early })) =
             calling.early.next_move(&*self.gate, most)
         {
             if calling.early.begun().saturating_add(self.turn.calls) >= limit {
@@ -190,7 +190,7 @@ impl Kernel {
             let run = self.newest.run;
             call.state = CallState::Running {
                 run,
-                read_only: true,
+                way: Way::Early,
             };
             let tool_use = call.tool_use.clone();
             out.push(Effect::RunTool { run, tool_use });

@@ -9,7 +9,7 @@ use tooloop_model::{Content, HistoryMessage, Message, ToolUse, ToolUseId};
 use tooloop_policy::{AccessEffect, AskCause};
 
 /// Judges a tool use by the beginning of its name: `read`, `bash`, `write` (which may be done
-/// twice) and `note` (which changes the session alone) are allowed, `ask` and `peek` (read-only) are asked about, `deny` is refused, anything else does not exist. An input with the word `forbidden` is refused, and a question about one with the word `rule` is a rule's.
+/// twice), `note` (which changes the session alone) and `task` (which has others work) are allowed, `ask` and `peek` (read-only) are asked about, `deny` is refused, anything else does not exist. An input with the word `forbidden` is refused, and a question about one with the word `rule` is a rule's.
 pub(crate) struct ByName;
 
 impl Gate for ByName {
@@ -20,7 +20,10 @@ impl Gate for ByName {
             Verdict::Deny {
                 reason: "that input is forbidden".into(),
             }
-        } else if ["read", "bash", "write", "note"].into_iter().any(begins) {
+        } else if ["read", "bash", "write", "note", "task"]
+            .into_iter()
+            .any(begins)
+        {
             Verdict::Allow
         } else if begins("ask") || begins("peek") {
             let reason = format!("{name} is not allowed yet");
@@ -44,6 +47,8 @@ impl Gate for ByName {
             AccessEffect::ReadOnly
         } else if begins("note") {
             AccessEffect::Session
+        } else if begins("task") {
+            AccessEffect::Delegated
         } else if begins("write") {
             AccessEffect::Idempotent
         } else {

@@ -457,3 +457,66 @@ fn answers_to_what_is_not_under_way_change_nothing() {
         "#,
     );
 }
+
+#[test]
+fn those_who_have_others_work_run_beside_each_other_once_the_message_is_complete() {
+    check(
+        r#"
+        > user look
+          record user: look
+          call 1 [user]
+        > model 1 use tu_1 task {"n":1}
+          show 1 x3 tu_1
+        > model 1 use tu_2 task {"n":2}
+          show 1 x3 tu_2
+        > model 1 use tu_3 read {}
+          show 1 x3 tu_3
+        > model 1 use tu_4 bash {}
+          show 1 x3 tu_4
+        > model 1 stop tool_use
+          record model (ToolUse): task tu_1 {"n":1}, task tu_2 {"n":2}, read tu_3 {}, bash tu_4 {}
+          record now: started tu_1
+          run 1 task tu_1 {"n":1}
+          record now: started tu_2
+          run 2 task tu_2 {"n":2}
+          run 3 read tu_3 {}
+        > done 2 two
+          record finished tu_2: two
+        > done 3 read
+          record finished tu_3: read
+        > done 1 one
+          record finished tu_1: one
+          record now: started tu_4
+          run 4 bash tu_4 {}
+        > done 4 done
+          record finished tu_4: done
+          record go on: next step
+          call 2 [user, model tu_1 tu_2 tu_3 tu_4, results tu_1 tu_2 tu_3 tu_4]
+        "#,
+    );
+}
+
+#[test]
+fn a_task_waits_for_calls_with_effects_before_it_and_dies_with_the_process() {
+    check(
+        r#"
+        > user look
+          record user: look
+          call 1 [user]
+        > model 1 use tu_1 bash {}
+          show 1 x3 tu_1
+        > model 1 use tu_2 task {}
+          show 1 x3 tu_2
+        > model 1 stop tool_use
+          record model (ToolUse): bash tu_1 {}, task tu_2 {}
+          record now: started tu_1
+          run 1 bash tu_1 {}
+        > done 1 one
+          record finished tu_1: one
+          record now: started tu_2
+          run 2 task tu_2 {}
+        > interrupt
+          cancel tool 2
+        "#,
+    );
+}

@@ -1,6 +1,9 @@
 //! What a line is known to do: what it reads and writes, whom it talks to, what it leaves unknown.
 
-use std::path::{Component, Path, PathBuf};
+use std::{
+    borrow::Cow,
+    path::{Component, Path, PathBuf},
+};
 
 use super::{Analysis, Command, Direction, Nature, Piece, Unknown, Word, looked::Looked};
 
@@ -116,57 +119,75 @@ impl Analysis {
     }
 
     /// Where a path that the line names is. `None` where that is not known.
-    pub(crate) fn resolve(
-        &self,
-        touched: &Touched,
-        directory: Option<&Path>,
-        home: Option<&Path>,
-    ) -> Option<Resolved> {
-        let start = || self.place(touched.place, directory, home);
-        let from = || match &touched.base {
-            None => start(),
-            Some(base) => resolve_word(base, &start, home)
-                .filter(|base| base.is_whole)
-                .map(|base| base.path),
+    pub(crate) fn resolve(&self, touched: &Touched, folders: &Folders<'_>) -> Option<Resolved> {
+        let start = || folders.at(touched.place);
+        let Some(base) = &touched.base else {
+            return resolve_word(&touched.word, &start, folders.home);
         };
-        resolve_word(&touched.word, &from, home)
+        let base = || {
+            resolve_word(base, &start, folders.home)
+                .filter(|base| base.is_whole)
+                .map(|base| Cow::Owned(base.path))
+        };
+        resolve_word(&touched.word, &base, folders.home)
     }
 
-    /// The folder that the line has gone to.
-    fn place(
+    /// The folders that the line goes to.
+    pub(crate) fn folders<'a>(
         &self,
-        place: Option<usize>,
         directory: Option<&Path>,
-        home: Option<&Path>,
-    ) -> Option<PathBuf> {
-        // A line may go on and on, so this is no recursion.
-        let mut steps = Vec::new();
-        let mut at = place;
-        while let Some((before, word)) = at.and_then(|at| self.parts.places.get(at)) {
-            steps.push(word);
-            at = *before;
-        }
-        let mut folder = directory.map(Path::to_owned);
-        for word in steps.into_iter().rev() {
-            let from = || folder.clone();
-            folder = resolve_word(word, &from, home)
+        home: Option<&'a Path>,
+    ) -> Folders<'a> {
+        let mut folders = Folders {
+            start: directory.map(normal),
+            home,
+            entered: Vec::with_capacity(self.parts.places.len()),
+        };
+        // Each is gone to from one that comes before it.
+        for (before, word) in &self.parts.places {
+            let from = || folders.at(*before);
+            let folder = resolve_word(word, &from, home)
                 .filter(|found| found.is_whole)
                 .map(|found| found.path);
+            folders.entered.push(folder);
         }
-        folder
+        folders
+    }
+}
+
+/// The folders that a line goes to, as far as they are known.
+#[derive(Debug)]
+pub(crate) struct Folders<'a> {
+    start: Option<PathBuf>,
+    home: Option<&'a Path>,
+    /// One for each place of the line.
+    entered: Vec<Option<PathBuf>>,
+}
+
+impl Folders<'_> {
+    /// The folder of a place, or the one in which the line begins.
+    fn at(&self, place: Option<usize>) -> Option<Cow<'_, Path>> {
+        let folder = match place {
+            None => self.start.as_deref(),
+            Some(place) => self.entered.get(place)?.as_deref(),
+        };
+        folder.map(Cow::Borrowed)
     }
 }
 
 /// Resolves a word as a path, as far as it is known.
-fn resolve_word(
+///
+/// The folder that it starts from is handed in without `.` and `..`, so that only what the word
+/// adds is looked at: a line may go deeper and deeper.
+fn resolve_word<'a>(
     word: &Word,
-    from: &dyn Fn() -> Option<PathBuf>,
+    from: &dyn Fn() -> Option<Cow<'a, Path>>,
     home: Option<&Path>,
 ) -> Option<Resolved> {
     let (start, pieces) = match word.pieces.as_slice() {
         [Piece::Unknown(Unknown::Tilde), rest @ ..] => {
             let is_own = word.raw == "~" || word.raw.starts_with("~/");
-            (Some(home.filter(|_| is_own)?.to_owned()), rest)
+            (Some(normal(home.filter(|_| is_own)?)), rest)
         }
         [Piece::Unknown(Unknown::Variable { .. }), rest @ ..] => {
             (Some(variable(word, from, home)?), rest)
@@ -186,22 +207,22 @@ fn resolve_word(
     if text.is_empty() && (start.is_none() || !is_whole) {
         return None;
     }
-    let path = match start {
-        Some(start) if text.is_empty() => start,
+    let (mut path, text) = match start {
+        Some(start) if text.is_empty() => (start, text),
         // What follows a value directly is part of its name.
-        Some(start) => start.join(text.strip_prefix('/')?),
-        None if text.starts_with('/') => PathBuf::from(text),
-        None => from()?.join(text),
+        Some(start) => (start, text.strip_prefix('/')?),
+        None if text.starts_with('/') => (PathBuf::new(), text),
+        None => (from()?.into_owned(), text),
     };
-    let path = normal(&path);
-    let is_deep = path.components().count() > 2;
-    (is_whole || is_deep).then_some(Resolved { path, is_whole })
+    go(&mut path, Path::new(text));
+    let is_deep = || path.components().nth(2).is_some();
+    (is_whole || is_deep()).then_some(Resolved { path, is_whole })
 }
 
 /// The value of the variable with which a word begins, if it is one that is known.
-fn variable(
+fn variable<'a>(
     word: &Word,
-    from: &dyn Fn() -> Option<PathBuf>,
+    from: &dyn Fn() -> Option<Cow<'a, Path>>,
     home: Option<&Path>,
 ) -> Option<PathBuf> {
     let raw = word.raw.trim_start_matches('"').strip_prefix('$')?;
@@ -216,27 +237,32 @@ fn variable(
     };
     let ends = rest.is_empty() || rest.starts_with(['/', '"']);
     match name {
-        "HOME" if ends => home.map(Path::to_owned),
-        "PWD" if ends => from(),
+        "HOME" if ends => home.map(normal),
+        "PWD" if ends => from().map(Cow::into_owned),
         _ => None,
     }
 }
 
 /// A path with `.` and `..` resolved as text.
 pub(crate) fn normal(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
+    let mut normal = PathBuf::with_capacity(path.as_os_str().len());
+    go(&mut normal, path);
+    normal
+}
+
+/// Goes from a folder to where a path leads, `.` and `..` resolved as text.
+fn go(folder: &mut PathBuf, path: &Path) {
     for component in path.components() {
         match component {
             Component::CurDir => {}
             Component::ParentDir => {
-                normal.pop();
+                folder.pop();
             }
             Component::RootDir | Component::Prefix(_) | Component::Normal(_) => {
-                normal.push(component);
+                folder.push(component);
             }
         }
     }
-    normal
 }
 
 /// The host of a name below `/dev/tcp` or `/dev/udp`.

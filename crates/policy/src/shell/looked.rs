@@ -7,10 +7,7 @@ use super::{
     arguments::{Arguments, after},
     git,
     hosts::{Target, git_target, remote_host, url_host},
-    programs::{
-        GIT_REMOTE, GIT_VALUED, KNOWN, OUTSIDERS, RAW, REMOTES, Remote, WEB, WRITERS, Web, Writer,
-        Written,
-    },
+    programs::{GIT_REMOTE, GIT_VALUED, KNOWN, Known, REMOTES, Remote, Web, Writer, Written},
     read_only::is_short,
 };
 
@@ -28,9 +25,10 @@ impl<'a> Looked<'a> {
 
     pub(super) fn look(mut self) {
         let name = self.command.program().and_then(known_name);
-        let Some(name) = name.filter(|name| KNOWN.contains(name)) else {
+        let Some((name, known)) = name.and_then(|name| KNOWN.get_key_value(name)) else {
             return;
         };
+        let name = *name;
         let arguments = self.command.arguments();
         let prints = matches!(
             arguments.first().and_then(Word::literal),
@@ -39,21 +37,22 @@ impl<'a> Looked<'a> {
         if prints {
             return;
         }
-        if is_outsider(name, arguments) {
+        if is_outsider(known, arguments) {
             self.effects.outsiders.push(self.part);
         }
-        for writer in WRITERS.iter().filter(|writer| writer.names.contains(&name)) {
+        for writer in &known.writers {
             self.writer(writer);
         }
-        if let Some(web) = WEB.iter().find(|web| web.names.contains(&name)) {
+        if let Some(web) = known.web {
             self.web(web);
         }
-        if RAW.contains(&name) && !listens(name, arguments) {
+        if known.is_raw && !listens(name, arguments) {
             self.raw(name);
         }
-        if REMOTES
+        if known
+            .remotes
             .iter()
-            .any(|remote| remote.names.contains(&name) && needs_remote(remote, arguments))
+            .any(|remote| needs_remote(remote, arguments))
         {
             self.contact(None, true);
         }
@@ -410,16 +409,15 @@ fn known_name(program: &str) -> Option<&str> {
     (is_short(program) || program.starts_with('/')).then_some(base)
 }
 
-fn is_outsider(name: &str, arguments: &[Word]) -> bool {
+fn is_outsider(known: &Known, arguments: &[Word]) -> bool {
     let first = || {
         arguments
             .iter()
             .filter_map(Word::literal)
             .find(|text| !matches!(*text, "-y" | "-q" | "-qq" | "--yes" | "--quiet"))
     };
-    OUTSIDERS.iter().any(|(names, subcommands)| {
-        names.contains(&name)
-            && (subcommands.is_empty() || first().is_some_and(|text| subcommands.contains(&text)))
+    known.outsiders.iter().any(|subcommands| {
+        subcommands.is_empty() || first().is_some_and(|text| subcommands.contains(&text))
     })
 }
 
@@ -443,21 +441,18 @@ fn needs_remote(remote: &Remote, arguments: &[Word]) -> bool {
     if is_spared {
         return false;
     }
-    let operands: Vec<&Word> = arguments
-        .iter()
-        .filter(|word| !word.prefix().starts_with(['-', '+']))
-        .collect();
-    let words: Vec<&str> = operands.iter().map(|word| word.prefix()).collect();
+    let words = arguments.iter().map(Word::prefix);
+    let words = || words.clone().filter(|word| !word.starts_with(['-', '+']));
     if remote.subcommands.is_empty() {
         return !arguments.is_empty();
     }
     let Some(name) = remote.subcommands.iter().find(|wanted| {
-        let wanted: Vec<&str> = wanted.split(' ').collect();
-        words.starts_with(&wanted)
+        let mut given = words();
+        wanted.split(' ').all(|wanted| given.next() == Some(wanted))
     }) else {
         return false;
     };
-    let is_fetched = |word: &&&str| !word.starts_with(['.', '/']);
-    let named = words.iter().filter(is_fetched).count();
+    let is_fetched = |word: &&str| !word.starts_with(['.', '/']);
+    let named = words().filter(is_fetched).count();
     !remote.only_with_operands.contains(name) || named > name.split(' ').count()
 }

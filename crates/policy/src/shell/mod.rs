@@ -57,6 +57,10 @@ pub const MAX_DEPTH: usize = 32;
 pub struct Analysis {
     parts: Parts,
     problem: Option<Problem>,
+    /// Whether a command goes to another folder.
+    moves: bool,
+    /// Whether a command may take a function away, or be anything.
+    may_undefine: bool,
 }
 
 /// Takes a shell line apart. Never fails: what is not understood is said so in the result.
@@ -69,16 +73,33 @@ pub fn analyse(line: &str) -> Analysis {
                 parts.hazards.insert(Hazard::Evaluation);
             }
             Analysis {
+                moves: moves(&parts.commands),
+                may_undefine: may_undefine(&parts.commands),
                 parts,
                 problem: None,
             }
         }
         // Half a parse would be read as the whole of it, so nothing of it is kept.
         Err(problem) => Analysis {
-            parts: Parts::default(),
             problem: Some(problem),
+            ..Analysis::default()
         },
     }
+}
+
+fn moves(commands: &[Command]) -> bool {
+    commands
+        .iter()
+        .any(|command| matches!(command.program(), Some("cd" | "pushd" | "popd")))
+}
+
+fn may_undefine(commands: &[Command]) -> bool {
+    commands.iter().any(|command| {
+        let program = command.words.first();
+        // What is only known when it runs may be that as well.
+        matches!(command.nature, Nature::Opaque(_))
+            || program.is_some_and(|word| matches!(word.literal(), None | Some("unset")))
+    })
 }
 
 impl Analysis {
@@ -118,20 +139,14 @@ impl Analysis {
         let Some(command) = self.commands().get(index) else {
             return false;
         };
-        let is_undone = || {
-            self.commands().iter().any(|command| {
-                let program = command.words.first();
-                // What is only known when it runs may be that as well.
-                matches!(command.nature, Nature::Opaque(_))
-                    || program.is_some_and(|word| matches!(word.literal(), None | Some("unset")))
-            })
-        };
         let is_defined = |program| {
-            let mut sure = self.parts.sure_functions.iter();
-            sure.any(|(name, from)| name == program && index >= *from)
+            let from = self.parts.sure_functions.get(program);
+            from.is_some_and(|from| index >= *from)
         };
         // Behind a wrapper it would be a program, and a text may be another shell's.
-        command.origin == Origin::Line && command.program().is_some_and(is_defined) && !is_undone()
+        command.origin == Origin::Line
+            && command.program().is_some_and(is_defined)
+            && !self.may_undefine
     }
 
     /// Tells whether the line provably changes nothing.
@@ -170,14 +185,8 @@ impl Analysis {
             command
                 .program()
                 .is_some_and(|program| program.ends_with("git"))
-                && self.moves()
+                && self.moves
         };
         read_only::is_read_only(command, self.parts.tainted) && !is_moved_git()
-    }
-
-    fn moves(&self) -> bool {
-        self.commands()
-            .iter()
-            .any(|command| matches!(command.program(), Some("cd" | "pushd" | "popd")))
     }
 }

@@ -228,7 +228,7 @@ impl<'a> Parser<'a> {
                 // Only what surely runs, and in this very shell, surely defines.
                 if self.lists == 1 && matches!(stop, Stop::End) && self.is_outermost() {
                     let from = self.parts.commands.len();
-                    self.parts.sure_functions.push((name, from));
+                    self.parts.sure_functions.entry(name).or_insert(from);
                 }
             }
             if self.at_stop(stop) || self.at("\n") {

@@ -1,6 +1,9 @@
 //! What a shell line is made of: words, commands, redirections, and what to beware of.
 
-use std::{collections::BTreeSet, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use thiserror::Error;
 
@@ -323,8 +326,8 @@ pub(crate) struct Parts {
     /// Where what is read now would run.
     pub(crate) place: Option<usize>,
     pub(crate) functions: BTreeSet<String>,
-    /// Functions that are there for sure from the command of this index on.
-    pub(crate) sure_functions: Vec<(String, usize)>,
+    /// Functions that are there for sure, each from the command of this index on.
+    pub(crate) sure_functions: BTreeMap<String, usize>,
     pub(crate) hazards: BTreeSet<Hazard>,
     /// How many commands and how many here-documents have been read.
     pub(crate) read: (usize, usize),

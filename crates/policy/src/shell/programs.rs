@@ -2,7 +2,7 @@
 //!
 //! This is for questions in good time, not for proof: what is missing here the sandbox refuses.
 
-use std::{collections::BTreeSet, sync::LazyLock};
+use std::{collections::BTreeMap, sync::LazyLock};
 
 /// Which operands of a program it writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -654,17 +654,45 @@ const OTHERS: &[&str] = &[
     "bsdtar", "dd", "find", "git", "perl", "python", "python3", "sed", "tar", "zip",
 ];
 
-/// All programs of which something is known.
-pub(super) static KNOWN: LazyLock<BTreeSet<&'static str>> = LazyLock::new(|| {
-    let writers = WRITERS.iter().flat_map(|writer| writer.names);
-    let web = WEB.iter().flat_map(|web| web.names);
-    let remotes = REMOTES.iter().flat_map(|remote| remote.names);
-    let outsiders = OUTSIDERS.iter().flat_map(|(names, _)| *names);
-    let others = RAW.iter().chain(OTHERS);
-    let all = writers
-        .chain(web)
-        .chain(remotes)
-        .chain(outsiders)
-        .chain(others);
-    all.copied().collect()
+/// All that is known of the programs of one name.
+#[derive(Default)]
+pub(super) struct Known {
+    pub(super) writers: Vec<&'static Writer>,
+    pub(super) web: Option<&'static Web>,
+    pub(super) is_raw: bool,
+    pub(super) remotes: Vec<&'static Remote>,
+    /// The subcommands that cannot work in a sandbox, in lists; an empty one means all.
+    pub(super) outsiders: Vec<&'static [&'static str]>,
+}
+
+/// All programs of which something is known, so that one look finds all of it.
+pub(super) static KNOWN: LazyLock<BTreeMap<&'static str, Known>> = LazyLock::new(|| {
+    let mut all: BTreeMap<&'static str, Known> = BTreeMap::new();
+    for writer in WRITERS {
+        for name in writer.names {
+            all.entry(name).or_default().writers.push(writer);
+        }
+    }
+    for web in WEB {
+        for name in web.names {
+            all.entry(name).or_default().web.get_or_insert(web);
+        }
+    }
+    for remote in REMOTES {
+        for name in remote.names {
+            all.entry(name).or_default().remotes.push(remote);
+        }
+    }
+    for (names, subcommands) in OUTSIDERS {
+        for name in *names {
+            all.entry(name).or_default().outsiders.push(subcommands);
+        }
+    }
+    for name in RAW {
+        all.entry(name).or_default().is_raw = true;
+    }
+    for name in OTHERS {
+        all.entry(name).or_default();
+    }
+    all
 });

@@ -3,15 +3,24 @@
 //! A command is read-only if its program is in the tables, each of its words that could be an
 //! option is known, and none is known to do harm.
 
+use std::{collections::BTreeMap, sync::LazyLock};
+
 use super::{
     git,
     parser::is_name,
     parts::{Assignment, Command, Nature, Unknown, Word},
     tables::{
         FIND, HARMFUL_PREFIXES, HARMFUL_VARIABLES, HARMLESS, HARMLESS_ENVIRONMENT, OPTIONS,
-        TEST_BINARY, TEST_UNARY,
+        Options, TEST_BINARY, TEST_UNARY,
     },
 };
+
+/// The programs that change nothing, each with the options with which it does, if there are any.
+static KNOWN: LazyLock<BTreeMap<&'static str, Option<&'static Options>>> = LazyLock::new(|| {
+    let by_options = OPTIONS.iter().map(|options| (options.name, Some(options)));
+    let always = HARMLESS.iter().map(|name| (*name, None));
+    by_options.chain(always).collect()
+});
 
 /// Tells whether a command, without what it runs, provably changes nothing.
 pub(super) fn is_read_only(command: &Command, tainted: bool) -> bool {
@@ -34,11 +43,10 @@ pub(super) fn is_read_only(command: &Command, tainted: bool) -> bool {
         Nature::Plain => {}
     }
     let arguments = command.arguments();
-    if HARMLESS.contains(&program) {
-        return true;
-    }
-    if let Some(known) = OPTIONS.iter().find(|known| known.name == program) {
-        return options_are_harmless(arguments, known.short, known.long);
+    match KNOWN.get(program) {
+        Some(None) => return true,
+        Some(Some(known)) => return options_are_harmless(arguments, known.short, known.long),
+        None => {}
     }
     match program {
         "git" => git::is_read_only(&command.words),

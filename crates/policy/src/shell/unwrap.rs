@@ -1,6 +1,6 @@
 //! Commands behind commands: `env`, `xargs`, `find -exec`, `sh -c`, `eval` and their like.
 
-use std::{borrow::Cow, collections::BTreeSet, sync::LazyLock};
+use std::{borrow::Cow, collections::BTreeMap, sync::LazyLock};
 
 use super::{
     git,
@@ -122,22 +122,41 @@ fn look(words: &[Word]) -> Found {
     found
 }
 
-/// Names that stand in one of the tables.
-static IN_TABLES: LazyLock<BTreeSet<&'static str>> = LazyLock::new(|| {
-    let wrappers = WRAPPERS.iter().map(|wrapper| wrapper.name);
-    let shells = SHELLS.iter().map(|(name, _)| *name);
-    let environments = ENVIRONMENTS.iter().map(|(name, _)| *name);
-    let options = RUNNING_OPTIONS.iter().map(|(name, _)| *name);
-    let runners = RUNNERS.iter().copied();
-    let all = wrappers.chain(shells).chain(environments).chain(options);
-    all.chain(runners).collect()
+/// How the programs in the tables run others.
+enum Way {
+    Wrapper(&'static Wrapper),
+    Shell { is_like_ours: bool },
+    Runner,
+    Environment(&'static [&'static str]),
+    Options(&'static [&'static str]),
+}
+
+/// The names that stand in one of the tables.
+static WAYS: LazyLock<BTreeMap<&'static str, Way>> = LazyLock::new(|| {
+    let wrappers = WRAPPERS
+        .iter()
+        .map(|wrapper| (wrapper.name, Way::Wrapper(wrapper)));
+    let shells = SHELLS
+        .iter()
+        .map(|&(name, is_like_ours)| (name, Way::Shell { is_like_ours }));
+    let runners = RUNNERS.iter().map(|name| (*name, Way::Runner));
+    let environments = ENVIRONMENTS
+        .iter()
+        .map(|&(name, subcommands)| (name, Way::Environment(subcommands)));
+    let options = RUNNING_OPTIONS
+        .iter()
+        .map(|&(name, options)| (name, Way::Options(options)));
+    let all = wrappers.chain(shells).chain(runners).chain(environments);
+    let mut ways = BTreeMap::new();
+    for (name, way) in all.chain(options) {
+        ways.entry(name).or_insert(way);
+    }
+    ways
 });
 
 fn look_at(name: &str, words: &[Word]) -> Found {
     let arguments = words.get(1..).unwrap_or_default();
-    if IN_TABLES.contains(name)
-        && let Some(found) = look_in_tables(name, words)
-    {
+    if let Some(found) = WAYS.get(name).and_then(|way| look_in_tables(way, words)) {
         return found;
     }
     let has = |option: &str| {
@@ -178,28 +197,21 @@ fn look_at(name: &str, words: &[Word]) -> Found {
     }
 }
 
-fn look_in_tables(name: &str, words: &[Word]) -> Option<Found> {
-    if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
-        return Some(wrapped(wrapper, words));
-    }
-    if let Some((_, is_like_ours)) = SHELLS.iter().find(|(shell, _)| *shell == name) {
-        return Some(shell(words, *is_like_ours));
-    }
-    if RUNNERS.contains(&name) {
-        return Some(Found::opaque("it runs what it is given"));
-    }
-    if let Some((_, subcommands)) = ENVIRONMENTS.iter().find(|(known, _)| *known == name) {
-        return Some(environment(words, subcommands));
-    }
-    let arguments = words.get(1..).unwrap_or_default();
-    let runs_by_option = RUNNING_OPTIONS.iter().any(|(known, options)| {
-        let may_be = |word: &Word| options.iter().any(|option| may_be(word, option));
-        *known == name && arguments.iter().any(may_be)
-    });
-    if runs_by_option {
-        return Some(Found::opaque("it runs what it is given"));
-    }
-    None
+fn look_in_tables(way: &Way, words: &[Word]) -> Option<Found> {
+    let found = match way {
+        Way::Wrapper(wrapper) => wrapped(wrapper, words),
+        Way::Shell { is_like_ours } => shell(words, *is_like_ours),
+        Way::Runner => Found::opaque("it runs what it is given"),
+        Way::Environment(subcommands) => environment(words, subcommands),
+        Way::Options(options) => {
+            let may_be = |word: &Word| options.iter().any(|option| may_be(word, option));
+            if !words.iter().skip(1).any(may_be) {
+                return None;
+            }
+            Found::opaque("it runs what it is given")
+        }
+    };
+    Some(found)
 }
 
 /// Tells whether a word may be this option, its value attached or its name cut short.

@@ -78,7 +78,7 @@ impl Ground {
             fs::create_dir_all(root.join(folder)).map_err(say)?;
         }
         // One write, so that what runs at once does not mix.
-        let stub = "#!/bin/sh\nprintf '%s\\037' \"${0##*/}\" \"$@\" '\n' >> \"$STUB_LOG\"\n";
+        let stub = "#!/bin/sh\nprintf '%s\\037' \"${0##*/}\" \"$@\" '\u{1e}' >> \"$STUB_LOG\"\n";
         for leaf in LEAVES {
             let path = root.join("bin").join(leaf);
             fs::write(&path, stub).map_err(say)?;
@@ -181,7 +181,7 @@ impl Ground {
         let log = fs::read(self.root.join("log")).unwrap();
         let log = String::from_utf8_lossy(&log);
         let commands = log
-            .split("\u{1f}\n\u{1f}")
+            .split("\u{1f}\u{1e}\u{1f}")
             .filter(|record| !record.is_empty())
             .map(|record| record.split('\u{1f}').map(str::to_owned).collect())
             .collect();

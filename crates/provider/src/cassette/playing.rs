@@ -15,6 +15,7 @@ use super::{
     CassetteContent, CassetteError, RecordedCall, RecordedReply, RecordedRequest, ValueDifference,
     first_difference,
 };
+use crate::replay::PLAYED;
 use crate::scripted::cancelled;
 use crate::{ModelStream, Provider, Redactor};
 
@@ -233,13 +234,7 @@ impl Provider for CassetteProvider {
 
     fn info(&self, model: &str) -> ModelInfo {
         let known = self.models.get(model).or(self.models.values().next());
-        known.cloned().unwrap_or(ModelInfo {
-            context_window: 200_000,
-            max_output_tokens: 8_192,
-            price: None,
-            images: true,
-            structured_output: false,
-        })
+        known.cloned().unwrap_or(PLAYED)
     }
 
     fn stream(

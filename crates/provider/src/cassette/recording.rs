@@ -73,6 +73,10 @@ impl Provider for RecordingProvider {
         self.inner.info(model)
     }
 
+    fn unrecorded(&self) -> Option<Arc<dyn Provider>> {
+        Some(Arc::clone(&self.inner))
+    }
+
     fn stream(
         &self,
         request: Request,

@@ -11,11 +11,12 @@ use tooloop_session::Catalog;
 use tooloop_tool::{DynTool, Registry, Tool, tool};
 
 use super::{Agent, Recipe};
+use crate::agents::{AgentTypes, EXIT_PLAN, ExitPlan, Planning, Task};
 use crate::driver;
 use crate::hooks::{About, HookEvent, HookSet, Hooks};
 use crate::output_schema::{AnswerTool, OutputSchema};
 use crate::paths;
-use crate::{Approval, Border, BuildError, ResultBudget, StopHook};
+use crate::{Approval, Border, BuildError, Instructions, ResultBudget, StopHook, SystemPrompt};
 
 /// Builds an [`Agent`].
 #[derive(Debug, Default)]
@@ -40,6 +41,11 @@ pub struct AgentBuilder {
     stop_hook: Option<Arc<dyn StopHook>>,
     hooks: Option<Hooks>,
     ledger: Option<Ledger>,
+    agents: Option<AgentTypes>,
+    planning: Option<Planning>,
+    prompt: SystemPrompt,
+    told_facts: bool,
+    instructions: Option<Instructions>,
 }
 
 struct ToolEntry(Arc<dyn DynTool>);
@@ -63,10 +69,37 @@ impl AgentBuilder {
         self
     }
 
-    /// The system prompt; none if this is not called.
-    pub fn system(mut self, system: impl Into<Arc<str>>) -> Self {
-        self.settings.system = system.into();
+    /// The system prompt, a text or a list of sections; none if this is not called.
+    pub fn system(mut self, system: impl Into<SystemPrompt>) -> Self {
+        self.prompt = system.into();
         self
+    }
+
+    /// Whether the model is told what changes by itself: the date, and what git has checked out.
+    /// That is told, and recorded, with the first prompt of a session and again with the first one
+    /// of another day, so the system prompt stays as it is. Not if this is not called.
+    pub fn told_facts(mut self, told: bool) -> Self {
+        self.told_facts = told;
+        self
+    }
+
+    /// The instructions that stand in the system prompt, so that those of folders further down are
+    /// told when something in them is touched.
+    pub fn instructions(mut self, instructions: Instructions) -> Self {
+        self.instructions = Some(instructions);
+        self
+    }
+
+    /// The names of the tools so far, sorted.
+    #[must_use]
+    pub fn tool_names(&self) -> Vec<String> {
+        let mut names: Vec<_> = self
+            .tools
+            .iter()
+            .map(|ToolEntry(tool)| tool.definition().name.clone())
+            .collect();
+        names.sort_unstable();
+        names
     }
 
     /// Adds a tool.
@@ -192,6 +225,18 @@ impl AgentBuilder {
         self
     }
 
+    /// Gives the agent the tool `task`, by which it has subagents of these types work for it.
+    pub fn agents(mut self, types: AgentTypes) -> Self {
+        self.agents = Some(types);
+        self
+    }
+
+    /// Gives the agent the tool `exit_plan`, by which it presents a plan in plan mode.
+    pub fn planning(mut self, planning: Planning) -> Self {
+        self.planning = Some(planning);
+        self
+    }
+
     /// Whether the conversation is summed up by itself when it fills the model's window; so if this
     /// is not called. It can be asked for at any time ([`crate::Session::compact`]).
     pub fn compaction(mut self, automatic: bool) -> Self {
@@ -269,6 +314,13 @@ impl AgentBuilder {
         for ToolEntry(tool) in self.tools {
             registry.add(tool)?;
         }
+        if let Some(types) = self.agents {
+            registry.add(tool(Task::new(types.within(&self.prompt))))?;
+        }
+        if let Some(planning) = self.planning {
+            let session = Arc::default();
+            registry.add(tool(ExitPlan { planning, session }))?;
+        }
         let model = provider.info(&self.settings.model);
         let mut fallback = self.fallback;
         let mut native = model.structured_output;
@@ -290,11 +342,13 @@ impl AgentBuilder {
         let stops = |hooks: &HookSet| hooks.has(HookEvent::Stop, &About::Nothing);
         let settings = Settings {
             hooked: hooked(hooks.as_ref(), &registry),
+            system: self.prompt.text().into(),
             tools: registry.definitions(),
             price: model.price,
             window: Some(model.context_window),
             fallback,
             output: form,
+            last_word: (self.planning == Some(Planning::Answers)).then(|| EXIT_PLAN.into()),
             stop_hook: self.stop_hook.is_some() || hooks.as_ref().is_some_and(stops),
             ..self.settings
         };
@@ -319,6 +373,10 @@ impl AgentBuilder {
             stop_hook: self.stop_hook,
             hooks: hooks.map(Arc::new),
             ledger: self.ledger,
+            planning: self.planning,
+            prompt: self.prompt,
+            told_facts: self.told_facts,
+            instructions: self.instructions,
         })))
     }
 }

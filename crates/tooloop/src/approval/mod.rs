@@ -16,8 +16,10 @@ use tooloop_policy::{AskCause, Rule};
 /// A call that somebody must decide about.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
-    /// Its number within the session.
+    /// Its number within the session and its subagents.
     pub ask: u64,
+    /// The subagent that makes the call, if it is one.
+    pub agent: Option<String>,
     /// The call.
     pub tool_use: ToolUse,
     /// Why it is asked.

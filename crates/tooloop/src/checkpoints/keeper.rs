@@ -49,6 +49,8 @@ pub(super) struct Keeper {
     watch: Watch,
     /// Background work was under way at the newest look.
     had_work: bool,
+    /// Subagents were at work at the newest look.
+    beside: bool,
     /// The newest turn.
     turn: u32,
 }
@@ -78,6 +80,7 @@ impl Keeper {
             is_loaded: false,
             watch: Watch::NotYet,
             had_work: false,
+            beside: false,
             turn: 0,
             place,
         }
@@ -123,6 +126,50 @@ impl Keeper {
     pub(super) fn after(&mut self, has_work: bool, quit: Quit<'_>) {
         self.close_open(quit);
         self.had_work = has_work;
+    }
+
+    /// A call of a subagent is about to run, perhaps beside others: keeps what is there. Returns what
+    /// [`Keeper::after_beside`] wants to know.
+    pub(super) fn before_beside(
+        &mut self,
+        turn: u32,
+        touched: &Touched,
+        quit: Quit<'_>,
+    ) -> Result<Vec<Found>, Refusal> {
+        self.turn = turn;
+        if !self.is_loaded {
+            self.load(quit)?;
+        }
+        self.make_room();
+        match touched {
+            Touched::Files(paths) => Ok(self.found(paths)),
+            Touched::Anything => {
+                self.look_around(quit)?;
+                self.beside = true;
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// It has run. `others` tells whether calls of that kind still run.
+    pub(super) fn after_beside(
+        &mut self,
+        turn: u32,
+        found: Vec<Found>,
+        others: bool,
+        quit: Quit<'_>,
+    ) {
+        if found.is_empty() {
+            // What cannot be looked at is found by the next look.
+            drop(self.look_around(quit));
+            self.beside = others;
+            return;
+        }
+        let files = self.changes(found);
+        if !files.is_empty() {
+            let by = By::Work;
+            self.append(&[Line::Changed(Changed { turn, by, files })]);
+        }
     }
 
     /// The conversation was taken back to before this turn.
@@ -221,18 +268,7 @@ impl Keeper {
                 Err(why) => Line::Unwatched { turn, why },
             },
             By::Tool | By::Rewind => {
-                let mut files = Vec::new();
-                for Found { path, state } in open.files {
-                    let after = self.look(path.path(), Want::Name);
-                    self.note(path.path(), &after);
-                    if after != state || matches!(state, State::Unknown { .. }) {
-                        files.push(Change {
-                            path,
-                            before: state,
-                            after,
-                        });
-                    }
-                }
+                let files = self.changes(open.files);
                 Line::Changed(Changed {
                     turn,
                     by: open.by,
@@ -241,6 +277,23 @@ impl Keeper {
             }
         };
         self.append(&[line]);
+    }
+
+    /// What has become of files that were looked at.
+    fn changes(&mut self, found: Vec<Found>) -> Vec<Change> {
+        let mut files = Vec::new();
+        for Found { path, state } in found {
+            let after = self.look(path.path(), Want::Name);
+            self.note(path.path(), &after);
+            if after != state || matches!(state, State::Unknown { .. }) {
+                files.push(Change {
+                    path,
+                    before: state,
+                    after,
+                });
+            }
+        }
+        files
     }
 
     /// What has changed since the newest look, or why that is not known.
@@ -288,7 +341,7 @@ impl Keeper {
             Watch::On(tree) => match tree.look(&mut self.store, quit) {
                 Ok(files) if files.is_empty() => {}
                 Ok(files) => {
-                    let line = if self.had_work && files.len() <= MOST_CHANGES {
+                    let line = if (self.had_work || self.beside) && files.len() <= MOST_CHANGES {
                         Line::Changed(Changed {
                             turn: self.turn,
                             by: By::Work,

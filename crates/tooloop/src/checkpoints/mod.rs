@@ -7,6 +7,7 @@
 //!
 //! It must not know: what a turn is made of, or who asks for a rewind.
 
+mod beside;
 mod git;
 mod keeper;
 mod manifest;
@@ -21,7 +22,7 @@ mod walk;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ use tooloop_model::ToolUseId;
 use tooloop_policy::{Access, Touch};
 use tooloop_tool::Background;
 
+use beside::Beside;
+pub(crate) use beside::Kept;
 use keeper::Keeper;
 pub(crate) use keeper::{Place, Touched};
 pub use rewind::FilesRewound;
@@ -59,6 +62,8 @@ struct Shared {
     is_over: AtomicBool,
     events: Arc<Broadcast>,
     background: Background,
+    /// How many calls of subagents run of which nobody can tell what they change.
+    beside: AtomicU32,
 }
 
 impl Shared {
@@ -85,6 +90,7 @@ impl Checkpoints {
             is_over: AtomicBool::new(false),
             events,
             background,
+            beside: AtomicU32::new(0),
         }))
     }
 
@@ -95,6 +101,7 @@ impl Checkpoints {
             turn,
             call: call.to_string(),
             touched,
+            beside: None,
         }
     }
 
@@ -180,6 +187,8 @@ pub(crate) struct Checkpoint {
     turn: u32,
     call: String,
     touched: Touched,
+    /// It runs beside others.
+    beside: Option<Beside>,
 }
 
 impl Checkpoint {
@@ -189,10 +198,17 @@ impl Checkpoint {
         let shared = Arc::clone(&self.checkpoints.0);
         let cancelled = cancellation.clone();
         let (turn, call, touched) = (self.turn, self.call.clone(), self.touched.clone());
+        let beside = self.beside.as_ref().map(Beside::found);
         let kept = tokio::task::spawn_blocking(move || {
             let quit = || cancelled.is_cancelled();
             let mut keeper = shared.keeper();
-            let kept = keeper.before(turn, &call, &touched, shared.has_work(), &quit);
+            let kept = match beside {
+                Some(found) => {
+                    let kept = keeper.before_beside(turn, &touched, &quit);
+                    kept.map(|files| found.set(files))
+                }
+                None => keeper.before(turn, &call, &touched, shared.has_work(), &quit),
+            };
             shared.tell(&mut keeper);
             kept != Err(Refusal::Cancelled)
         });
@@ -202,6 +218,11 @@ impl Checkpoint {
 
     /// The call has run. Returns at once; the next call waits for what goes on.
     pub(crate) fn after(self) {
+        if let Some(beside) = self.beside {
+            let turn = self.turn;
+            let checkpoints = self.checkpoints;
+            return checkpoints.run(move |keeper, _, quit| beside.after(keeper, turn, quit));
+        }
         self.checkpoints
             .run(|keeper, shared, quit| keeper.after(shared.has_work(), quit));
     }

@@ -177,6 +177,7 @@ impl Keeper {
                 }
             }
         }
+        above_something_is_a_folder(&mut courses);
         below_nothing_is_nothing(&mut courses);
         courses
     }
@@ -211,6 +212,9 @@ impl Keeper {
                 report.changed_by_others.push(step.path.0);
             }
         }
+        let wanted = ready.len();
+        let on_the_way = self.on_the_way(&ready);
+        ready.extend(on_the_way);
         let found = |step: &Step| Found {
             path: step.path.clone(),
             state: step.current.clone(),
@@ -223,8 +227,10 @@ impl Keeper {
         }))?;
         let outcomes = self.in_order(&ready);
         let mut files = Vec::new();
-        for (step, outcome) in ready.into_iter().zip(outcomes) {
+        for (place, (step, outcome)) in ready.into_iter().zip(outcomes).enumerate() {
             match outcome {
+                // Nobody wanted it for itself.
+                _ if place >= wanted => {}
                 Ok(()) => report.count(step.path.path(), &step.target),
                 Err(why) => report.lost.push((step.path.0.clone(), why)),
             }
@@ -244,6 +250,36 @@ impl Keeper {
             files,
         })]);
         Ok(())
+    }
+
+    /// The folders that somebody else has removed, and that files are to be restored in: they are
+    /// made on the way, and are changes as well.
+    fn on_the_way(&mut self, steps: &[Step]) -> Vec<Step> {
+        let mut seen: HashSet<PathBuf> = steps
+            .iter()
+            .map(|step| step.path.path().to_owned())
+            .collect();
+        let mut made = Vec::new();
+        for step in steps {
+            if !matches!(step.target, State::File { .. } | State::Link { .. }) {
+                continue;
+            }
+            for folder in step.path.path().ancestors().skip(1) {
+                let is_inside = !folder.as_os_str().is_empty() && self.locate(folder).is_some();
+                if !is_inside || !seen.insert(folder.to_owned()) {
+                    continue;
+                }
+                let current = self.look(folder, Want::Name);
+                if current == State::Absent {
+                    made.push(Step {
+                        path: PathText(folder.to_owned()),
+                        target: State::Folder { mode: 0o755 },
+                        current,
+                    });
+                }
+            }
+        }
+        made
     }
 
     /// First makes room, from the deepest on, then makes folders, then files.
@@ -280,11 +316,9 @@ impl Keeper {
             match &step.target {
                 State::File { blob, mode, .. } => run(*place, step, &|root, below| {
                     let bytes = self.store.blobs.read(*blob)?;
-                    make_parents(root, below)?;
                     root.write(below, &bytes, *mode)
                 }),
                 State::Link { target } => run(*place, step, &|root, below| {
-                    make_parents(root, below)?;
                     root.write_link(below, target.path().as_os_str())
                 }),
                 State::Absent
@@ -305,6 +339,24 @@ impl Keeper {
     }
 }
 
+/// Where something was found before anything became of the folder that it is in, that folder was
+/// there: somebody else has removed it since, and a rewind has made it again on its way.
+fn above_something_is_a_folder(courses: &mut Vec<(PathText, Course)>) {
+    let mut folders: HashSet<PathBuf> = HashSet::new();
+    courses.retain(|(path, course)| match course.target {
+        State::Absent => !folders.contains(path.path()),
+        State::Folder { .. }
+        | State::File { .. }
+        | State::Link { .. }
+        | State::Special
+        | State::Unkept { .. } => {
+            folders.extend(path.path().ancestors().skip(1).map(Path::to_owned));
+            true
+        }
+        State::Unknown { .. } => true,
+    });
+}
+
 /// A tool that names a folder need not name what is in it. Where the folder was not there, or was
 /// none, nothing was below it, whatever a later change found there.
 fn below_nothing_is_nothing(courses: &mut [(PathText, Course)]) {
@@ -322,24 +374,6 @@ fn below_nothing_is_nothing(courses: &mut [(PathText, Course)]) {
             course.target = State::Absent;
         }
     }
-}
-
-/// Makes the folders that somebody else has removed.
-fn make_parents(root: &Root, below: &Path) -> io::Result<()> {
-    let mut parents: Vec<_> = below.ancestors().skip(1).collect();
-    parents.reverse();
-    for parent in parents {
-        if parent.as_os_str().is_empty() {
-            continue;
-        }
-        if let Err(error) = root.reaches(&parent.join("x")) {
-            if error.kind() != io::ErrorKind::NotFound {
-                return Err(error);
-            }
-            root.make_folder(parent, 0o755)?;
-        }
-    }
-    Ok(())
 }
 
 impl FilesRewound {

@@ -181,6 +181,7 @@ impl Tree {
         let new_rules = differences
             .iter()
             .any(|(path, _)| path.file_name().is_some_and(|name| name == ".gitignore"));
+        let moved = self.moved(&differences);
         let mut changes = Changes::default();
         self.looked = moment;
         for (path, found) in differences {
@@ -198,6 +199,7 @@ impl Tree {
             let state = store.state(&self.root, &path, &kind, stamp, want);
             let old = match self.known.get(&path) {
                 Some(entry) => Some(entry.clone()),
+                None if moved.contains(&stamp.inode) => Some(Entry::absent(State::Absent)),
                 // It was there, and the rules left it out.
                 None if is_before(stamp.changed, before) => None,
                 None if new_rules && is_older(&self.base.join(&path), before) => {
@@ -217,6 +219,17 @@ impl Tree {
             }
         }
         Ok(changes.settle(&self.base, store))
+    }
+
+    /// What was known and is not at its path any more. Found at another one it has come there
+    /// since, though the times of what is in a folder that was moved are as old as before.
+    fn moved(&self, differences: &[Difference]) -> HashSet<u64> {
+        let gone = |(path, found): &Difference| {
+            let inode = self.known.get(path)?.stamp.inode;
+            let is_there = (found.as_ref()).is_some_and(|(_, stamp)| stamp.inode == inode);
+            (inode != 0 && !is_there).then_some(inode)
+        };
+        differences.iter().filter_map(gone).collect()
     }
 
     /// Asks the system about all that is known. `None` if a folder has changed, so that there may

@@ -23,7 +23,8 @@ impl Driver {
             None => Vec::new(),
         };
         let question = Question {
-            ask,
+            ask: self.asks | ask,
+            agent: self.gate.agent.as_deref().map(str::to_owned),
             cause: Some(cause),
             rules,
             tool_use: tool_use.clone(),

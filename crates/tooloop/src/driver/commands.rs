@@ -47,18 +47,18 @@ impl Driver {
                 name: model,
                 max_output_tokens,
                 escalated_output_tokens,
-            } => Some(Input::Configure(Box::new(Settings {
+            } => Some(self.configure(Settings {
                 max_output_tokens,
                 escalated_output_tokens,
                 price: self.provider.info(&model).price,
                 window: Some(self.provider.info(&model).context_window),
                 model,
                 ..self.kernel.settings().clone()
-            }))),
-            Command::Limits(limits) => Some(Input::Configure(Box::new(Settings {
+            })),
+            Command::Limits(limits) => Some(self.configure(Settings {
                 limits,
                 ..self.kernel.settings().clone()
-            }))),
+            })),
             Command::Compact { focus, reply } => self.compact(focus, reply),
             Command::Inspect(reply) => {
                 drop(reply.send(self.kernel.transcript().clone()));
@@ -67,6 +67,11 @@ impl Driver {
             // Taken out before.
             Command::Rewind { .. } | Command::RewindFiles { .. } => None,
         }
+    }
+
+    fn configure(&self, settings: Settings) -> Input {
+        self.agents.configure(&settings);
+        Input::Configure(Box::new(settings))
     }
 
     fn begin_turn(&mut self, reply: ReportSender, within: &Span) {

@@ -1,7 +1,7 @@
 //! What the driver does about the conversation's length: what a summary needs is gathered, and the
 //! way back to before one is read from the journal.
 
-use std::future::{Future, pending};
+use std::future::pending;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,15 +36,13 @@ pub(super) struct Compacting {
 }
 
 impl Compacting {
-    pub(super) fn prepared(&mut self) -> impl Future<Output = (u64, Prepared)> {
-        async {
-            let Some((compaction, preparing)) = &mut self.preparing else {
-                return pending().await;
-            };
-            let came = (*compaction, preparing.await);
-            self.preparing = None;
-            came
-        }
+    pub(super) async fn prepared(&mut self) -> (u64, Prepared) {
+        let Some((compaction, preparing)) = &mut self.preparing else {
+            return pending().await;
+        };
+        let came = (*compaction, preparing.await);
+        self.preparing = None;
+        came
     }
 
     pub(super) fn cancel(&mut self) {

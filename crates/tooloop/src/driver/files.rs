@@ -9,8 +9,11 @@ use crate::checkpoints::{Back, Checkpoint, FilesRewound, How, touched};
 impl Driver {
     /// What keeps the old contents of what a call with effects changes.
     pub(super) fn checkpoint(&self, tool_use: &ToolUse) -> Option<Checkpoint> {
-        let checkpoints = self.checkpoints.as_ref()?;
         let touched = touched(&self.gate.access(tool_use).ok()?, &self.workspace)?;
+        if let Some(kept) = self.assignment.as_ref().and_then(|work| work.kept.as_ref()) {
+            return Some(kept.of_call(&tool_use.id, touched));
+        }
+        let checkpoints = self.checkpoints.as_ref()?;
         let turn = number(self.kernel.transcript().turns().len());
         Some(checkpoints.of_call(turn, &tool_use.id, touched))
     }

@@ -15,7 +15,10 @@ use tooloop_tool::ToolOutput;
 use tracing::Span;
 
 use super::Driver;
+use crate::agents::{EXIT_PLAN, Ends};
+use crate::gate::read;
 use crate::hooks::{HookEvent, Said, SessionHooks, Subject};
+use crate::prompt::facts;
 use crate::{Allowance, Approval, DeniedBy, Event, Question, Reply, Stopping};
 
 /// How long the end of a session waits for its hooks.
@@ -207,6 +210,18 @@ impl Driver {
         let context = std::mem::take(&mut self.hooking.context);
         let context = context.into_iter().chain(said.context);
         prompt.content.extend(context.map(Content::Text));
+        let ends = match self.registry.get(EXIT_PLAN) {
+            _ if self.assignment.is_some() => Ends::Reported,
+            Some(_) => Ends::Presented,
+            None => Ends::Answered,
+        };
+        let mode = read(&self.gate.policy, |policy| policy.mode);
+        let reminder = self.mode_told.reminder(mode, ends);
+        prompt.content.extend(reminder.map(Content::Text));
+        if prompt.begins && self.told_facts {
+            let facts = facts::due(self.kernel.transcript(), &self.workspace);
+            prompt.content.extend(facts);
+        }
         Some(Input::User {
             content: prompt.content,
             delivery: prompt.delivery,
@@ -215,6 +230,9 @@ impl Driver {
 
     /// What is to be said next, once something was.
     pub(super) fn after_a_step(&mut self) -> Option<Input> {
+        if let Some(aside) = self.next_aside() {
+            return Some(aside);
+        }
         let waits = |prompt: &Prompt| prompt.running.is_none();
         let next = self.hooking.prompts.front().is_some_and(waits);
         if next { self.next_prompt() } else { None }
@@ -374,7 +392,10 @@ impl Driver {
     /// How long judging may take.
     pub(super) fn stop_limit(&self) -> Duration {
         let hooks = self.hooks.as_ref();
-        let longest = hooks.map_or(Duration::ZERO, |hooks| hooks.longest(HookEvent::Stop));
+        let longest = hooks.map_or(Duration::ZERO, |hooks| {
+            let stop = hooks.longest(HookEvent::Stop);
+            stop.max(hooks.longest(HookEvent::SubagentStop))
+        });
         // What ends a hook that takes too long takes its time as well.
         super::STOP_HOOK_LIMIT.max(longest.saturating_add(Duration::from_secs(5)))
     }

@@ -13,6 +13,8 @@ use tracing::{Instrument, Span};
 
 use super::{Driver, hooking};
 use crate::Event;
+use crate::agents::EXIT_PLAN;
+use crate::instructions::FoundInstructions;
 use crate::trace::Trace;
 
 /// A call that runs.
@@ -31,6 +33,8 @@ pub(super) struct Ran {
     result: ToolOutput,
     /// A hook wants the turn to end.
     stop: Option<String>,
+    /// What is written down about what it touched.
+    found: FoundInstructions,
 }
 
 impl Driver {
@@ -62,12 +66,14 @@ impl Driver {
         self.events.send(&Event::ToolStarted {
             tool_use: tool_use.clone(),
         });
+        self.agents.turn_is(self.kernel.transcript().turns().len());
         let is_read_only = self.started.take_if(|id| *id == tool_use.id).is_none();
         let checkpoint = if is_read_only {
             None
         } else {
             self.checkpoint(&tool_use)
         };
+        let touched = self.touched(&tool_use);
         let results = Arc::clone(&self.results);
         let hooks = self.hooks.clone();
         let called = tool_use.clone();
@@ -101,11 +107,16 @@ impl Driver {
             if let Some(checkpoint) = checkpoint {
                 checkpoint.after();
             }
+            let found = match touched.filter(|_| !result.is_error) {
+                Some(touched) => touched.look().await,
+                None => FoundInstructions::default(),
+            };
             Ran {
                 run,
                 duration,
                 result,
                 stop,
+                found,
             }
         };
         let task = self.tools.spawn(work.instrument(span.clone()));
@@ -123,13 +134,20 @@ impl Driver {
         &mut self,
         ran: Result<(tokio::task::Id, Ran), JoinError>,
     ) -> Option<(Option<String>, Input)> {
-        let (run, duration, mut output, stop) = match ran {
-            Ok((_, ran)) => (ran.run, ran.duration, ran.result, ran.stop),
+        let (run, duration, mut output, stop, found) = match ran {
+            Ok((_, ran)) => (ran.run, ran.duration, ran.result, ran.stop, ran.found),
             Err(error) => {
                 let failed = error.id();
                 let (&run, _) = self.runs.iter().find(|(_, run)| run.task == failed)?;
                 let words = "the tool failed inside: this is a fault of the tool, not of the call";
-                (run, Duration::ZERO, ToolOutput::failure(words), None)
+                let output = ToolOutput::failure(words);
+                (
+                    run,
+                    Duration::ZERO,
+                    output,
+                    None,
+                    FoundInstructions::default(),
+                )
             }
         };
         // Not there any more: it was cancelled, and nobody wants its answer.
@@ -140,7 +158,11 @@ impl Driver {
             span,
             ..
         } = self.runs.remove(&run)?;
+        self.found(found);
         Trace::tool_ended(&span, &output);
+        if tool_use.name == EXIT_PLAN && !output.is_error {
+            self.mode_told.is_over();
+        }
         if self.changed.remove(&tool_use.id) {
             let words = format!(
                 "Note: this is not the result of what you wrote. Whoever was asked about the call \

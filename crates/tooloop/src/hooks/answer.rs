@@ -110,7 +110,10 @@ impl Reader<'_> {
             | HookEvent::SubagentStop
             | HookEvent::PreCompact => answer.block = Some(reason),
             // There is nothing that could be blocked.
-            HookEvent::SessionStart | HookEvent::SessionEnd | HookEvent::Notification => {
+            HookEvent::SessionStart
+            | HookEvent::SubagentStart
+            | HookEvent::SessionEnd
+            | HookEvent::Notification => {
                 self.warn(reason, answer);
             }
         }
@@ -122,7 +125,7 @@ impl Reader<'_> {
         if !text.starts_with('{') {
             let is_context = matches!(
                 self.rule.event,
-                HookEvent::UserPromptSubmit | HookEvent::SessionStart
+                HookEvent::UserPromptSubmit | HookEvent::SessionStart | HookEvent::SubagentStart
             );
             if is_context && !text.is_empty() {
                 answer.context.push(cut(text));
@@ -226,6 +229,7 @@ impl Reader<'_> {
             | HookEvent::PostToolUseFailure
             | HookEvent::UserPromptSubmit
             | HookEvent::Stop
+            | HookEvent::SubagentStart
             | HookEvent::SubagentStop
             | HookEvent::SessionStart
             | HookEvent::SessionEnd

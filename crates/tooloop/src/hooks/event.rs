@@ -16,7 +16,9 @@ pub enum HookEvent {
     UserPromptSubmit,
     /// The model is done.
     Stop,
-    /// A subagent is done.
+    /// A subagent begins. Matched by what kind of agent it is.
+    SubagentStart,
+    /// A subagent is done. Matched by what kind of agent it is.
     SubagentStop,
     /// A session begins or is gone on with. Matched by where it comes from: `startup`, `resume`.
     SessionStart,
@@ -44,12 +46,13 @@ fn names() -> String {
 
 impl HookEvent {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::PreToolUse,
         Self::PostToolUse,
         Self::PostToolUseFailure,
         Self::UserPromptSubmit,
         Self::Stop,
+        Self::SubagentStart,
         Self::SubagentStop,
         Self::SessionStart,
         Self::SessionEnd,
@@ -67,6 +70,7 @@ impl HookEvent {
             Self::PostToolUseFailure => "PostToolUseFailure",
             Self::UserPromptSubmit => "UserPromptSubmit",
             Self::Stop => "Stop",
+            Self::SubagentStart => "SubagentStart",
             Self::SubagentStop => "SubagentStop",
             Self::SessionStart => "SessionStart",
             Self::SessionEnd => "SessionEnd",
@@ -86,6 +90,7 @@ impl HookEvent {
             | Self::PermissionRequest => true,
             Self::UserPromptSubmit
             | Self::Stop
+            | Self::SubagentStart
             | Self::SubagentStop
             | Self::SessionStart
             | Self::SessionEnd

@@ -32,4 +32,4 @@ pub use matcher::{Matcher, MatcherError};
 pub use outcome::{HookEnd, HookNote, HookOutcome, HookRunner};
 pub use rule::{HookRule, Hooks};
 pub(crate) use said::Said;
-pub(crate) use set::{About, HookSet, SessionHooks, Subject};
+pub(crate) use set::{About, HookSet, HookedAgent, SessionHooks, Subject};

@@ -8,15 +8,19 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 /// Our tools, and what each is called elsewhere. The first other name is what hooks are told.
-const TOOLS: [(&str, &[&str]); 12] = [
+const TOOLS: [(&str, &[&str]); 16] = [
     ("apply_patch", &["ApplyPatch", "Edit", "Write", "MultiEdit"]),
     ("bash", &["Bash"]),
     ("edit", &["Edit", "MultiEdit"]),
+    ("exit_plan", &["ExitPlanMode"]),
     ("glob", &["Glob"]),
     ("grep", &["Grep"]),
     ("job_output", &["JobOutput", "BashOutput"]),
     ("job_stop", &["JobStop", "KillShell"]),
+    ("memory", &["Memory"]),
     ("read", &["Read"]),
+    ("skill", &["Skill"]),
+    ("task", &["Task", "Agent"]),
     ("terminal", &["Terminal", "Bash"]),
     ("todo", &["TodoWrite", "Todo"]),
     ("web_fetch", &["WebFetch"]),

@@ -113,7 +113,8 @@ pub(crate) enum Subject {
 }
 
 impl Subject {
-    pub(crate) const fn event(&self) -> HookEvent {
+    /// What it is to hooks of a session.
+    const fn event(&self) -> HookEvent {
         match self {
             Self::PreToolUse(_) => HookEvent::PreToolUse,
             Self::PermissionRequest(_) => HookEvent::PermissionRequest,
@@ -158,9 +159,21 @@ impl Subject {
     }
 }
 
-/// The hooks of one session.
+/// The subagent that a session belongs to, as hooks are told of it.
+#[derive(Debug)]
+pub(crate) struct HookedAgent {
+    /// Its session.
+    pub(crate) id: SessionId,
+    /// What kind of agent it is.
+    pub(crate) kind: Arc<str>,
+    /// Where it is recorded.
+    pub(crate) journal: Option<PathBuf>,
+}
+
+/// The hooks of one session. Those of a subagent are told the session that it works for.
 #[derive(Debug)]
 pub(crate) struct SessionHooks {
+    pub(crate) agent: Option<HookedAgent>,
     pub(crate) set: Arc<HookSet>,
     pub(crate) session: SessionId,
     pub(crate) journal: Option<PathBuf>,
@@ -173,7 +186,29 @@ pub(crate) struct SessionHooks {
 impl SessionHooks {
     /// Whether this runs anything.
     pub(crate) fn wants(&self, subject: &Subject) -> bool {
-        self.set.has(subject.event(), &subject.about())
+        self.event(subject)
+            .is_some_and(|event| self.set.has(event, &self.about(subject)))
+    }
+
+    /// What event this is, if it is one: a subagent's session begins and ends as that of a subagent,
+    /// and no user says anything in it.
+    fn event(&self, subject: &Subject) -> Option<HookEvent> {
+        match (&self.agent, subject.event()) {
+            (None, event) => Some(event),
+            (Some(_), HookEvent::SessionStart) => Some(HookEvent::SubagentStart),
+            (Some(_), HookEvent::Stop) => Some(HookEvent::SubagentStop),
+            (Some(_), HookEvent::SessionEnd | HookEvent::UserPromptSubmit) => None,
+            (Some(_), event) => Some(event),
+        }
+    }
+
+    fn about<'a>(&'a self, subject: &'a Subject) -> About<'a> {
+        match (&self.agent, subject) {
+            (Some(agent), Subject::SessionStart { .. } | Subject::Stop { .. }) => {
+                About::Word(&agent.kind)
+            }
+            (Some(_) | None, subject) => subject.about(),
+        }
     }
 
     /// How long the hooks of such events may take together.
@@ -190,9 +225,12 @@ impl SessionHooks {
     /// longer than `most`. What goes wrong with one is told as a warning. Dropping the future ends
     /// them.
     pub(crate) async fn run(&self, subject: Subject, most: Option<Duration>, within: Span) -> Said {
-        let input = self.input(&subject);
+        let Some(event) = self.event(&subject) else {
+            return Said::default();
+        };
+        let input = self.input(event, &subject);
         let told = input.get("tool_input").cloned().unwrap_or_default();
-        let rules = self.set.rules(subject.event(), &subject.about());
+        let rules = self.set.rules(event, &self.about(&subject));
         let runs = rules.iter().map(|rule| {
             let timeout = most.map_or(rule.timeout, |most| rule.timeout.min(most));
             let rule = HookRule {
@@ -253,7 +291,7 @@ impl SessionHooks {
     }
 
     /// What hooks are told.
-    fn input(&self, subject: &Subject) -> Value {
+    fn input(&self, event: HookEvent, subject: &Subject) -> Value {
         let mode = self.policy.read().unwrap_or_else(PoisonError::into_inner);
         let mode = mode.mode;
         let journal = self.journal.as_ref();
@@ -266,7 +304,14 @@ impl SessionHooks {
         tell("transcript_path", journal.into());
         tell("cwd", self.workspace.display().to_string().into());
         tell("permission_mode", mode.name().into());
-        tell("hook_event_name", subject.event().name().into());
+        tell("hook_event_name", event.name().into());
+        if let Some(agent) = &self.agent {
+            tell("agent_id", agent.id.to_string().into());
+            tell("agent_type", (&*agent.kind).into());
+            let journal = agent.journal.as_ref();
+            let journal = journal.map_or_else(String::new, |path| path.display().to_string());
+            tell("agent_transcript_path", journal.into());
+        }
         if let Some(tool_use) = subject.tool_use() {
             let given = match &tool_use.input {
                 ToolInput::Valid(input) => input.to_value(),
@@ -298,6 +343,7 @@ impl SessionHooks {
                 tell("stop_hook_active", (*active).into());
                 tell("last_assistant_message", text.as_str().into());
             }
+            Subject::SessionStart { .. } if self.agent.is_some() => {}
             Subject::SessionStart { source } => tell("source", (*source).into()),
             Subject::SessionEnd { reason } => tell("reason", (*reason).into()),
             Subject::PreCompact { trigger } => tell("trigger", (*trigger).into()),

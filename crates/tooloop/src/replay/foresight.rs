@@ -8,13 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tooloop_kernel::{
-    Advice, Budget, Continue, Delivery, Entry, Fallback, Input, Judgement, Limits, OutputCheck,
-    OutputForm, OutputWay, Permission, Settings, TurnEnd, Verdict,
+    Advice, Budget, CompactionTrigger, Continue, Delivery, Entry, Fallback, Input, Judgement,
+    Limits, OutputCheck, OutputForm, OutputWay, Permission, Planned, Prepared, Settings, TurnEnd,
+    Verdict,
 };
 use tooloop_model::{
     AssistantMessage, Content, JsonObject, Message, Money, Price, RawJson, ToolResult, ToolUse,
     ToolUseId,
 };
+use tooloop_policy::AccessEffect;
 
 use super::gate::asked;
 use super::recording::Recorded;
@@ -94,6 +96,85 @@ pub(super) fn fallback(model: &str) -> Fallback {
         escalated_output_tokens: None,
         window: None,
         price: None,
+    }
+}
+
+/// How room is made before the next model call.
+pub(super) fn room(records: &[Recorded]) -> Option<Planned> {
+    let mut entries = records.iter().map(|record| &record.entry);
+    let first = entries.find(|entry| {
+        matches!(
+            entry,
+            Entry::Continue(_)
+                | Entry::TurnEnd(_)
+                | Entry::Shortened { .. }
+                | Entry::Compacted { .. }
+        )
+    })?;
+    match first {
+        Entry::Shortened {
+            results,
+            before,
+            after,
+        } => Some(Planned::Shorten {
+            results: results.clone(),
+            before: *before,
+            after: *after,
+        }),
+        Entry::Compacted { .. } => planned(first),
+        Entry::Continue(Continue::Compact) => {
+            let came = entries.find(|entry| match entry {
+                Entry::Compacted { .. } | Entry::TurnEnd(_) => true,
+                Entry::Continue(reason) => !matches!(
+                    reason,
+                    Continue::Compact | Continue::Retry | Continue::FallbackModel { .. }
+                ),
+                _ => false,
+            });
+            // Of one that came to nothing only that is known.
+            let trigger = match came {
+                Some(Entry::TurnEnd(TurnEnd::ContextLimit { .. })) => CompactionTrigger::TooLong,
+                _ => CompactionTrigger::Auto,
+            };
+            came.and_then(planned).or(Some(Planned::Compact {
+                trigger,
+                cut: None,
+                before: u64::MAX,
+                after: 0,
+            }))
+        }
+        _ => None,
+    }
+}
+
+const fn planned(entry: &Entry) -> Option<Planned> {
+    match entry {
+        Entry::Compacted {
+            cut,
+            trigger,
+            before,
+            after,
+            ..
+        } => Some(Planned::Compact {
+            trigger: *trigger,
+            cut: Some(*cut),
+            before: *before,
+            after: *after,
+        }),
+        _ => None,
+    }
+}
+
+/// What was gathered for a summary, as far as it is on record.
+pub(super) fn prepared(records: &[Recorded]) -> Prepared {
+    let mut entries = records.iter().map(|record| &record.entry);
+    let carried = entries.find_map(|entry| match entry {
+        Entry::Compacted { carried, .. } => Some(carried.clone()),
+        _ => None,
+    });
+    Prepared {
+        carried: carried.unwrap_or_default(),
+        ..Prepared::default()
     }
 }
 
@@ -347,7 +428,8 @@ fn by_reason(said: Vec<Vec<Content>>, reason: &Continue) -> Vec<Queued> {
 /// What became of one call.
 #[derive(Debug, Default)]
 struct Fate<'a> {
-    started: bool,
+    /// Where it is on record as about to run.
+    started: Option<usize>,
     permission: Option<&'a Permission>,
     finished: Option<(usize, &'a ToolResult)>,
     /// What it was run with in place of what the model wrote, before somebody was asked.
@@ -370,7 +452,7 @@ impl Fate<'_> {
 
     /// What somebody had to allow runs as what has effects does.
     const fn has_effects(&self) -> bool {
-        self.started || matches!(self.permission, Some(Permission::Allowed { .. }))
+        self.started.is_some() || matches!(self.permission, Some(Permission::Allowed { .. }))
     }
 }
 
@@ -380,9 +462,10 @@ pub(super) fn judgements(
     records: &[Recorded],
 ) -> HashMap<ToolUseId, Judgement> {
     let fates = fates(records);
+    let order: Vec<ToolUseId> = calls.into_iter().collect();
     let mut judgements = HashMap::new();
     let mut before = Before::default();
-    for id in calls {
+    for id in order.iter().cloned() {
         let fate = fates.get(&id);
         let done = fate
             .and_then(|fate| fate.finished)
@@ -396,7 +479,43 @@ pub(super) fn judgements(
         }
         judgements.insert(id, judgement);
     }
+    for id in beside(&fates, &order) {
+        if let Some(judgement) = judgements.get_mut(id) {
+            judgement.effect = AccessEffect::Delegated;
+        }
+    }
     judgements
+}
+
+/// The calls that are on record as about to run beside which others ran that stand after them.
+fn beside<'a>(
+    fates: &BTreeMap<&ToolUseId, Fate<'_>>,
+    order: &'a [ToolUseId],
+) -> Vec<&'a ToolUseId> {
+    let ran = |id: &ToolUseId| {
+        let fate = fates.get(id)?;
+        let (at, result) = fate.finished.unzip();
+        let answered = result.is_some_and(|result| words::rejection(result).is_some());
+        // One that only reads is on record when it is done.
+        let begun = fate.started.or_else(|| at.filter(|_| !answered))?;
+        (fate.permission.is_none()).then_some((fate.started, begun, at.unwrap_or(usize::MAX)))
+    };
+    let mut found = Vec::new();
+    for (place, id) in order.iter().enumerate() {
+        let Some((Some(_), _, done)) = ran(id) else {
+            continue;
+        };
+        let mut after = order.iter().skip(place.saturating_add(1)).filter_map(ran);
+        if after.any(|(_, begun, _)| begun < done) {
+            found.push(id);
+            // What began beside it is of its kind, if it is on record as about to run.
+            let later = order.iter().skip(place.saturating_add(1));
+            found.extend(later.filter(|id| {
+                ran(id).is_some_and(|(started, begun, _)| started.is_some() && begun < done)
+            }));
+        }
+    }
+    found
 }
 
 /// When the last of the calls before was answered, and the last of those with effects.
@@ -432,7 +551,7 @@ fn judge(fate: &Fate<'_>, overtook_effects: bool, overtook: bool) -> Judgement {
     if fate.permission.is_some() {
         return asked();
     }
-    if fate.started {
+    if fate.started.is_some() {
         return Judgement::allow_effectful();
     }
     let Some((_, result)) = fate.finished else {
@@ -464,7 +583,7 @@ fn fates(records: &[Recorded]) -> BTreeMap<&ToolUseId, Fate<'_>> {
     for (at, record) in records.iter().enumerate() {
         match &record.entry {
             Entry::CallStarted { tool_use_id } => {
-                fates.entry(tool_use_id).or_default().started = true;
+                fates.entry(tool_use_id).or_default().started = Some(at);
             }
             Entry::Permission {
                 tool_use_id,

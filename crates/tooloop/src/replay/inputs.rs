@@ -28,7 +28,10 @@ impl Player<'_> {
             return Ok(());
         };
         let records = self.left();
-        self.configure(|settings| foresight::spending(settings, records))?;
+        self.configure(|settings| {
+            foresight::spending(settings, records);
+            settings.planned = foresight::room(records);
+        })?;
         if self.kernel.is_idle() {
             return self.begin(expected);
         }
@@ -92,6 +95,9 @@ impl Player<'_> {
                 past: None,
             }),
             _ if self.closes_a_death(expected) => Err(self.died("no turn is under way")),
+            Entry::Discarded { .. } | Entry::Spent { .. } | Entry::Compacted { .. } => {
+                self.step(Input::Compact { focus: None })
+            }
             Entry::Message(message) if words::said(message.message()).is_some() => self.prompt(),
             _ => Err(self.stuck("no turn is under way")),
         }
@@ -140,7 +146,12 @@ impl Player<'_> {
         let Some((call, request)) = self.model.take() else {
             return Ok(());
         };
-        let Some((outcome, usage)) = reply::outcome(records, self.overloads) else {
+        let outcome = if self.sums_up {
+            reply::summary(records)
+        } else {
+            reply::outcome(records, self.overloads)
+        };
+        let Some((outcome, usage)) = outcome else {
             // Nothing but Discarded is left: the process died in between.
             let discarded = |record: &Recorded| {
                 matches!(record.entry, Entry::Discarded { .. } | Entry::Spent { .. })
@@ -166,6 +177,7 @@ impl Player<'_> {
             | Outcome::Retry { .. }
             | Outcome::Fail(_)
             | Outcome::FallBack
+            | Outcome::Summary(_)
             | Outcome::BreakOff => None,
         };
         let escalated = (outcome == Outcome::Escalate).then_some(foresight::CAP + 1);

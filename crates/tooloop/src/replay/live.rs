@@ -56,6 +56,9 @@ impl Live {
                 policy: parts.policy,
                 workspace: parts.workspace.clone(),
                 border: parts.border.clone(),
+                agent: None,
+                only_reads: false,
+                planning: parts.planning,
             }),
             registry: parts.registry,
             approval: parts.approval,
@@ -144,6 +147,7 @@ impl Live {
         let rules = self.gate.rules(tool_use);
         let question = Question {
             ask: self.asked,
+            agent: None,
             cause: self.gate.cause(tool_use),
             rules: rules.clone(),
             tool_use: tool_use.clone(),

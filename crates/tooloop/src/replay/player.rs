@@ -20,7 +20,7 @@ use super::recording::Recorded;
 use super::words::{self, Closed};
 use super::{Difference, Recording, Replayed};
 use crate::turn::TurnUnderWay;
-use crate::{Event, TurnReport};
+use crate::{CompactionState, Event, TurnReport};
 
 /// What comes of a step.
 #[derive(Debug)]
@@ -83,6 +83,8 @@ pub(super) struct Player<'a> {
     pub(super) answered: bool,
     /// Where the process died last.
     pub(super) died: Option<usize>,
+    /// The model is asked for a summary.
+    pub(super) sums_up: bool,
     pub(super) turn: Option<TurnUnderWay>,
     pub(super) out: VecDeque<Played>,
     pub(super) resumed: bool,
@@ -93,6 +95,7 @@ pub(super) struct Player<'a> {
 impl<'a> Player<'a> {
     pub(super) fn new(recording: &'a Recording) -> Self {
         let mut transcript = Transcript::default();
+        transcript.keep_past();
         for entry in &recording.past {
             transcript.apply(entry);
         }
@@ -121,6 +124,7 @@ impl<'a> Player<'a> {
             answer_tool: None,
             answered: false,
             died: None,
+            sums_up: false,
             turn: None,
             out: VecDeque::new(),
             resumed: recording.past.is_empty(),
@@ -283,10 +287,28 @@ impl<'a> Player<'a> {
                 self.asks.insert(tool_use.id, ask);
             }
             Effect::CancelAsk { .. } => self.asks.clear(),
-            // Nobody knows the window here, so the kernel makes no room by itself.
-            Effect::PrepareCompaction { .. }
-            | Effect::CancelCompaction { .. }
-            | Effect::CompactionEnded { .. } => {}
+            Effect::PrepareCompaction {
+                compaction,
+                trigger,
+                ..
+            } => {
+                self.sums_up = true;
+                let state = CompactionState::Begun;
+                self.tell(Event::Compaction { trigger, state });
+                let prepared = foresight::prepared(self.left());
+                return self.step(Input::CompactionPrepared {
+                    compaction,
+                    prepared,
+                });
+            }
+            Effect::CancelCompaction { .. } => self.sums_up = false,
+            Effect::CompactionEnded {
+                trigger, failure, ..
+            } => {
+                self.sums_up = false;
+                let state = failure.map_or(CompactionState::Done, CompactionState::Failed);
+                self.tell(Event::Compaction { trigger, state });
+            }
             Effect::AskStop { stop, .. } => self.stop = Some(stop),
             Effect::CancelStop { .. } => self.stop = None,
             Effect::StartTimer { timer, .. } => {

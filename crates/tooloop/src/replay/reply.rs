@@ -30,8 +30,39 @@ pub(super) enum Outcome<'a> {
     Fail(ModelError),
     /// The last of the overloads after which another model is asked.
     FallBack,
+    /// A summary of the conversation; blank if there was none.
+    Summary(&'a str),
     /// An end from outside, with nothing worth keeping.
     BreakOff,
+}
+
+/// What the record says of a call that was to sum the conversation up.
+pub(super) fn summary(records: &[Recorded]) -> Option<(Outcome<'_>, Usage)> {
+    let mut usage = Usage::default();
+    for record in records {
+        let outcome = match &record.entry {
+            Entry::Discarded { usage: discarded } => {
+                usage = *discarded;
+                continue;
+            }
+            Entry::Spent { .. } => continue,
+            Entry::Compacted { summary, .. } => Outcome::Summary(summary),
+            Entry::Continue(Continue::Compact) => {
+                let kind = ModelErrorKind::ContextTooLong;
+                Outcome::Fail(ModelError::new(kind, "(the words are not on record)"))
+            }
+            Entry::Retry { .. }
+            | Entry::Continue(Continue::FallbackModel { .. })
+            | Entry::TurnEnd(
+                TurnEnd::Interrupted { .. }
+                | TurnEnd::Deadline { .. }
+                | TurnEnd::HookStopped { .. },
+            ) => return outcome(records, 0),
+            _ => Outcome::Summary(""),
+        };
+        return Some((outcome, usage));
+    }
+    None
 }
 
 /// What the record says, with what the discarded reply used. `overloads` is how many calls in a row
@@ -57,6 +88,10 @@ pub(super) fn outcome(records: &[Recorded], overloads: u32) -> Option<(Outcome<'
                 Message::User(_) | Message::ToolResults(_) => return None,
             },
             Entry::Continue(Continue::EscalateOutput) => Outcome::Escalate,
+            Entry::Continue(Continue::Compact) => {
+                let kind = ModelErrorKind::ContextTooLong;
+                Outcome::Fail(ModelError::new(kind, "(the words are not on record)"))
+            }
             Entry::Retry {
                 error,
                 wait_ms,
@@ -102,6 +137,7 @@ impl Outcome<'_> {
             | Self::Escalate
             | Self::Fail(_)
             | Self::FallBack
+            | Self::Summary(_)
             | Self::BreakOff => None,
         };
         RetryPolicy {
@@ -120,6 +156,7 @@ impl Outcome<'_> {
     pub(super) fn reply(&self, usage: Usage, booked: bool) -> RecordedReply {
         let mut events = match self {
             Self::Reply(reply) | Self::Partial(reply) => events(reply),
+            Self::Summary(summary) if !summary.is_empty() => text(summary),
             Self::Retry { voided: true, .. } => {
                 text("(what was shown of this reply is not on record)")
             }
@@ -127,6 +164,7 @@ impl Outcome<'_> {
             | Self::Retry { .. }
             | Self::Fail(_)
             | Self::FallBack
+            | Self::Summary(_)
             | Self::BreakOff => Vec::new(),
         };
         if !usage.is_empty() {
@@ -141,6 +179,7 @@ impl Outcome<'_> {
         let stop_reason = match self {
             Self::Reply(reply) => reply.stop_reason.clone(),
             Self::Escalate => Some(StopReason::MaxTokens),
+            Self::Summary(_) => Some(StopReason::EndTurn),
             Self::Partial(_)
             | Self::Retry { .. }
             | Self::Fail(_)
@@ -155,7 +194,11 @@ impl Outcome<'_> {
                 ModelErrorKind::Overloaded,
                 "overloaded (the words are not on record)",
             )),
-            Self::Reply(_) | Self::Partial(_) | Self::Escalate | Self::BreakOff => None,
+            Self::Reply(_)
+            | Self::Partial(_)
+            | Self::Escalate
+            | Self::Summary(_)
+            | Self::BreakOff => None,
         };
         RecordedReply {
             cancelled: matches!(self, Self::Partial(_) | Self::BreakOff),

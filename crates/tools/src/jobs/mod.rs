@@ -26,6 +26,7 @@ use tooloop_tool::{ToolContext, ToolError};
 
 use crate::Ops;
 use crate::confinement::Wall;
+use crate::known::known;
 use job::Job;
 
 pub use output::{JobOutput, JobOutputInput};
@@ -212,19 +213,8 @@ impl Jobs {
         if let Some(job) = list.jobs.iter().find(|job| job.id == id.trim()) {
             return Ok(Arc::clone(job));
         }
-        let known: Vec<String> = list
-            .jobs
-            .iter()
-            .map(|job| {
-                let state = if job.is_running() { "running" } else { "ended" };
-                format!("{} ({state})", job.id)
-            })
-            .collect();
-        let known = if known.is_empty() {
-            "there are none".into()
-        } else {
-            format!("there are {}", known.join(", "))
-        };
+        let all = list.jobs.iter();
+        let known = known(all.map(|job| (&*job.id, job.is_running())));
         Err(ToolError::Failed(format!(
             "there is no job {id:?}: {known}; jobs end with the session that started them"
         )))

@@ -10,6 +10,7 @@ use tooloop_tool::{Background, ToolError};
 
 use super::live::{self, Live};
 use crate::confinement::Wall;
+use crate::known::known;
 
 /// How many that have ended can still be looked at.
 const KEPT: usize = 8;
@@ -92,23 +93,8 @@ impl Terminals {
         if let Some(live) = list.all.iter().find(|live| live.id == id.trim()) {
             return Ok(Arc::clone(live));
         }
-        let known: Vec<String> = list
-            .all
-            .iter()
-            .map(|live| {
-                let state = if live.is_running() {
-                    "running"
-                } else {
-                    "ended"
-                };
-                format!("{} ({state})", live.id)
-            })
-            .collect();
-        let known = if known.is_empty() {
-            "there are none".into()
-        } else {
-            format!("there are {}", known.join(", "))
-        };
+        let all = list.all.iter();
+        let known = known(all.map(|live| (&*live.id, live.is_running())));
         Err(ToolError::Failed(format!(
             "there is no terminal {id:?}: {known}; terminals end with the session that started \
              them"

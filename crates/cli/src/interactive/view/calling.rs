@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tooloop::{Question, ToolResult, ToolUse, ToolUseId};
+use tooloop::{Entry, Event, Question, ToolResult, ToolUse, ToolUseId};
 
 use super::{Doing, Last, View};
 use crate::interactive::calls::{self, Outcome};
@@ -82,6 +82,32 @@ impl View {
         self.shown = true;
     }
 
+    /// Something happened to a subagent. Its calls are not shown, but for those that it asked about.
+    pub(super) fn heard_of(&mut self, agent: &str, event: &Event, outs: &mut Vec<Out>) {
+        let agent = || text::one_line(&text::clean(agent));
+        match event {
+            Event::Subagent { agent, event, .. } => self.heard_of(agent, event, outs),
+            Event::Warning(words) => {
+                self.note(Style::Notice, &format!("{}: {words}", agent()), outs);
+            }
+            Event::ToolEnded { refusals, .. } => {
+                for refusal in refusals {
+                    self.note(Style::Notice, &format!("{}: {refusal}", agent()), outs);
+                }
+            }
+            Event::Recorded(entry) => {
+                if let Entry::CallFinished(result) = &**entry {
+                    let id = &result.tool_use_id;
+                    if self.asked_by_agents.remove(id) {
+                        self.order.retain(|other| other != id);
+                        self.calls.remove(id);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
     pub(super) fn asked(&mut self, question: &Question, outs: &mut Vec<Out>) {
         self.know(&question.tool_use);
         self.part(outs);
@@ -89,7 +115,10 @@ impl View {
         let reason = text::one_line(&text::reveal(&question.reason));
         outs.extend(broken(
             Style::Notice,
-            &format!("asks: {reason}"),
+            &match &question.agent {
+                Some(agent) => format!("{} asks: {reason}", text::one_line(&text::clean(agent))),
+                None => format!("asks: {reason}"),
+            },
             self.columns,
         ));
         let rules: Vec<_> = question.rules.iter().map(calls::short_rule).collect();
@@ -97,6 +126,9 @@ impl View {
         let id = question.tool_use.id.clone();
         if let Some(call) = self.calls.get_mut(&id) {
             call.headed = true;
+        }
+        if question.agent.is_some() {
+            self.asked_by_agents.insert(id.clone());
         }
         self.last = Last::Heading(id);
     }

@@ -93,7 +93,13 @@ impl Teller {
             Entry::Message(message) => match message.message() {
                 Message::User(content) => {
                     self.open.clear();
-                    vec![with_content(Item::new(Kind::Prompt, "Prompt", ""), content)]
+                    let said: Vec<_> = Content::said(content).cloned().collect();
+                    if said.is_empty() {
+                        // Nobody said it but the harness.
+                        Vec::new()
+                    } else {
+                        vec![with_content(Item::new(Kind::Prompt, "Prompt", ""), &said)]
+                    }
                 }
                 Message::Assistant(reply) => self.reply(reply),
                 Message::ToolResults(results) => {

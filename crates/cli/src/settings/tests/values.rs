@@ -4,9 +4,10 @@ use super::*;
 use crate::settings::key::{find, nearest};
 
 /// A key, a good value in TOML, the same for a variable, and how it is shown.
-const GOOD: [(&str, &str, &str, &str); 46] = [
+const GOOD: [(&str, &str, &str, &str); 49] = [
     ("model", "\"m-1\"", "m-1", "\"m-1\""),
     ("fallback_model", "'other'", "other", "\"other\""),
+    ("explore_model", "'small'", "small", "\"small\""),
     (
         "models_file",
         "'/etc/models.toml'",
@@ -108,9 +109,11 @@ const GOOD: [(&str, &str, &str, &str); 46] = [
     ("sandbox_hidden", "[\"/keys\"]", "/keys", "[\"/keys\"]"),
     ("sandbox_caches", "false", "false", "false"),
     ("sandbox_hooks", "false", "false", "false"),
+    ("instructions", "false", "false", "false"),
     ("shell", "\"/bin/zsh\"", "/bin/zsh", "\"/bin/zsh\""),
     ("spool_max_bytes", "1000", "1000", "1000"),
     ("checkpoints", "false", "false", "false"),
+    ("memory", "false", "false", "false"),
     (
         "pass_environment",
         "['A_KEY', '_b']",

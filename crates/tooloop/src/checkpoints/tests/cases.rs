@@ -400,3 +400,25 @@ fn what_a_call_met_before_a_death_is_not_taken_for_the_dead_ones_doing() {
     assert!(report.is_empty(), "{report:?}");
     assert_eq!(fs::read(world.path("f")).unwrap(), b"mine");
 }
+
+/// The times of what is in a folder do not change when that is moved.
+#[test]
+fn an_old_folder_that_a_command_moves_comes_back_whole() {
+    for is_git in [false, true] {
+        let mut world = World::new();
+        fs::create_dir_all(world.path("d/e")).unwrap();
+        fs::write(world.path("d/e/f"), "old").unwrap();
+        if is_git {
+            world.commit();
+        }
+        let then = world.all();
+        world.grows_old("d/e/f");
+        world.command(1, |_| {});
+        world.command(1, |root| {
+            fs::rename(root.join("d"), root.join("g")).unwrap()
+        });
+        let report = world.rewind(1);
+        assert_eq!(world.all(), then, "{report:?}");
+        assert!(report.lost.is_empty(), "{report:?}");
+    }
+}

@@ -76,8 +76,8 @@ impl World {
     }
 
     /// Waits until a file's time is so long ago that it tells which came first.
-    fn grows_old(&self, name: &str) {
-        let metadata = fs::metadata(self.path(name)).unwrap();
+    fn grows_old(&self, name: impl AsRef<Path>) {
+        let metadata = fs::symlink_metadata(self.path(name)).unwrap();
         while Stamp::of(&metadata).is_fresh_at(now()) {
             std::thread::yield_now();
         }

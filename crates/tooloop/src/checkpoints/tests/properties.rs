@@ -30,6 +30,8 @@ enum Move {
     Death(Act, bool, bool),
     Restart,
     Rewind(u32),
+    /// So much time passes that a file's times tell what came before.
+    Pause,
 }
 
 fn path() -> impl Strategy<Value = &'static str> {
@@ -56,6 +58,7 @@ fn step() -> impl Strategy<Value = Move> {
         1 => (act(), any::<bool>(), any::<bool>()).prop_map(|(act, tool, done)| Move::Death(act, tool, done)),
         1 => Just(Move::Restart),
         2 => (1..6_u32).prop_map(Move::Rewind),
+        1 => Just(Move::Pause),
     ]
 }
 
@@ -115,6 +118,12 @@ fn perform(root: &Path, act: &Act) {
             }
         }
     }
+}
+
+/// How many histories are tried: 64, or as many as a variable says.
+fn cases() -> u32 {
+    let wanted = std::env::var("PROPTEST_CASES").ok();
+    wanted.and_then(|wanted| wanted.parse().ok()).unwrap_or(64)
 }
 
 /// The paths whose state is another one.
@@ -178,6 +187,7 @@ fn run(moves: &[Move], is_git: bool) {
                 world.keeper.load(&never).unwrap();
             }
             Move::Restart => world.restart(),
+            Move::Pause => before.keys().for_each(|path| world.grows_old(path)),
             Move::Rewind(to) => {
                 let to = (*to).min(turn);
                 let report = world.rewind(to);
@@ -248,8 +258,39 @@ fn nothing_is_restored_below_a_folder_that_was_not_there() {
     }
 }
 
+/// What is not restored, since a stranger has made another one of it, is made all the same for what
+/// is restored below it.
+#[test]
+fn a_folder_that_a_rewind_makes_on_the_way_goes_with_the_next_one() {
+    let moves = [
+        Move::Turn,
+        Move::Command(vec![Act::Remove("d")]),
+        Move::Stranger(Act::Folder("d")),
+        Move::Tool(Act::Remove("d")),
+        Move::Turn,
+        Move::Rewind(2),
+        Move::Rewind(3),
+    ];
+    for is_git in [false, true] {
+        run(&moves, is_git);
+    }
+}
+
+/// Its folder was there when the turn began, whoever has removed it since.
+#[test]
+fn a_file_stays_that_a_rewind_has_restored_in_a_folder_that_it_made() {
+    let moves = [
+        Move::Command(vec![Act::Remove("d/a")]),
+        Move::Stranger(Act::Remove("d")),
+        Move::Rewind(1),
+    ];
+    for is_git in [false, true] {
+        run(&moves, is_git);
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, max_shrink_iters: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn files_are_as_they_were_but_for_those_that_are_listed(

@@ -253,7 +253,7 @@ fn what_a_summary_is_asked_for_with_is_paid_for_too() {
           record model (EndTurn): text "done"
           record end: completed
           END completed
-        > set tokens 5600
+        > set tokens 5300
         > compact
           prepare compaction 1, manual
         > prepared 1

@@ -243,6 +243,18 @@ pub(crate) enum SessionsCommand {
         #[arg(short = 'C', long = "cd", value_name = "DIR")]
         directory: Option<PathBuf>,
     },
+    /// Show what a session has cost, and what missed the provider's cache
+    Cost {
+        /// The session's id, its beginning, or a file
+        #[arg(value_name = "ID|FILE")]
+        session: String,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+        /// The folder
+        #[arg(short = 'C', long = "cd", value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
     /// Rewrite a damaged journal with all that can be rescued; the original is kept beside it
     Repair {
         /// The session's id, its beginning, or a file

@@ -40,6 +40,8 @@ pub(crate) enum Status {
     Schema,
     /// A call needed permission, and there was nobody to ask.
     Permission,
+    /// The conversation was to be summed up, and was not.
+    NotCompacted,
     /// A fault of ours, or a journal that cannot be kept.
     Internal,
     /// The terminal, or whoever watched, has gone.
@@ -70,6 +72,7 @@ impl Status {
             Self::Deadline => 61,
             Self::Schema => 62,
             Self::Permission => 63,
+            Self::NotCompacted => 64,
             Self::HungUp => 129,
             Self::Interrupted => 130,
             Self::BrokenPipe => 141,
@@ -139,7 +142,7 @@ impl From<tooloop::SessionError> for Failure {
             tooloop::SessionError::BlankPrompt | tooloop::SessionError::NoSuchTurn { .. } => {
                 Status::Input
             }
-            tooloop::SessionError::NotCompacted(_) => Status::Model,
+            tooloop::SessionError::NotCompacted(_) => Status::NotCompacted,
             tooloop::SessionError::NoFiles => Status::Usage,
             tooloop::SessionError::Journal(
                 tooloop::journal::StoreError::NotFound { .. }

@@ -32,6 +32,7 @@ mod text;
 mod toolset;
 mod trust;
 mod wall;
+mod window;
 
 use std::io::{IsTerminal, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};

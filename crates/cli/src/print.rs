@@ -1,5 +1,6 @@
 //! The headless run: prompts in, answer or records out, and always an end.
 
+mod answers;
 mod host;
 mod telling;
 mod turns;
@@ -8,6 +9,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tooloop::exec::Processes;
 use tooloop::{Denial, Limits, Mode, Session, TurnEnd, TurnReport};
+
+pub(crate) use self::answers::Answer;
 
 use self::turns::Run;
 use crate::args::OutputFormat;
@@ -131,7 +134,7 @@ pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
         }
     }
     if print.verbose
-        && let Outcome::Untold(Ok(report)) = &last.outcome
+        && let Outcome::Untold(Ok(Done::Turn(report))) = &last.outcome
     {
         complain(took(report).trim_start());
     }
@@ -154,24 +157,44 @@ struct Last {
     why: Option<String>,
 }
 
-#[expect(clippy::large_enum_variant, reason = "a run makes one of it")]
 enum Outcome {
-    /// A turn, or what kept it from being one; still to be told.
-    Untold(Result<TurnReport, Failure>),
+    /// What was done, or what kept it from being done; still to be told.
+    Untold(Result<Done, Failure>),
     /// A turn that ended so, and is told already.
     Told(Status),
+}
+
+/// What a prompt came to.
+enum Done {
+    Turn(Box<TurnReport>),
+    /// It was for us, and not for the model.
+    Answer(Box<Answer>),
+}
+
+impl Done {
+    fn status(&self) -> Status {
+        match self {
+            Self::Turn(report) => Status::of(&report.end),
+            Self::Answer(_) => Status::Done,
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        match self {
+            Self::Turn(report) => report.end == TurnEnd::Completed,
+            Self::Answer(_) => true,
+        }
+    }
 }
 
 impl Last {
     fn status(&self, stopped: Option<Status>) -> Status {
         match (&self.outcome, stopped) {
-            (Outcome::Untold(Ok(report)), None) => Status::of(&report.end),
+            (Outcome::Untold(Ok(done)), None) => done.status(),
             (Outcome::Untold(Err(failure)), None) => failure.status,
             (Outcome::Told(status), None) => *status,
             // It was done before the signal reached it.
-            (Outcome::Untold(Ok(report)), Some(_)) if report.end == TurnEnd::Completed => {
-                Status::Done
-            }
+            (Outcome::Untold(Ok(done)), Some(_)) if done.is_complete() => Status::Done,
             (Outcome::Untold(_) | Outcome::Told(_), Some(stopped)) => stopped,
         }
     }
@@ -182,19 +205,21 @@ impl Last {
         };
         if format != OutputFormat::Text {
             let record = match &outcome {
-                Ok(report) => {
+                Ok(Done::Turn(report)) => {
                     let why = self.why.filter(|_| status == Status::Permission);
                     self.records.result(report, status, why)
                 }
+                Ok(Done::Answer(answer)) => self.records.answer(answer),
                 Err(failure) => self.records.failure(status, &failure.message),
             };
             return output.record(&record).await;
         }
         match outcome {
-            Ok(report) => {
+            Ok(Done::Turn(report)) => {
                 let why = self.why.filter(|_| status == Status::Permission);
-                tell_as_text(output, report, why).await;
+                tell_as_text(output, *report, why).await;
             }
+            Ok(Done::Answer(answer)) => answer.tell(output).await,
             Err(failure) => complain(&failure.message),
         }
     }

@@ -14,6 +14,7 @@ use tooloop::{
 
 use crate::control;
 use crate::exit::{self, Status};
+use crate::print::Answer;
 
 /// The version of the records.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
@@ -392,6 +393,27 @@ impl Records {
         }
         if !report.background.is_empty() {
             set(&mut body, "background", report.background.clone());
+        }
+        self.record("result", body)
+    }
+
+    /// The last record of a prompt that was for us and not for the model.
+    pub(crate) fn answer(&mut self, answer: &Answer) -> Value {
+        let mut body = json!({
+            "subtype": "success",
+            "is_error": false,
+            "reason": "completed",
+            "exit_status": Status::Done.code(),
+            "duration_ms": millis(answer.duration),
+            "duration_api_ms": 0,
+            "num_turns": 0,
+            "total_cost_usd": answer.cost_usd,
+            "usage": usage(answer.usage),
+            "permission_denials": [],
+            "result": answer.text,
+        });
+        for (key, value) in &answer.fields {
+            set(&mut body, key, value.clone());
         }
         self.record("result", body)
     }

@@ -422,6 +422,7 @@ fn agent(
         })
         .policy(policy)
         .checkpoints(settings.checkpoints)
+        .compaction(settings.compaction)
 }
 
 /// The rules of all sources. Relative paths in them mean paths in the workspace.

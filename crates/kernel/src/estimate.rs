@@ -154,6 +154,7 @@ pub(crate) fn most(messages: &[Arc<HistoryMessage>]) -> u64 {
 }
 
 /// The tokens that a result likely has.
-pub(crate) fn result(result: &ToolResult) -> u64 {
+#[must_use]
+pub fn result(result: &ToolResult) -> u64 {
     Scale::Likely.result(result)
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use boon::{Compiler, SchemaIndex, Schemas};
 use serde_json::{Value, json};
-use tooloop_kernel::{Budget, Continue, During, Entry, Permission, TurnEnd};
+use tooloop_kernel::{Budget, CompactionTrigger, Continue, During, Entry, Permission, TurnEnd};
 use tooloop_model::{
     AssistantMessage, Content, ContentBlock, Document, Image, JsonObject, Message, ModelError,
     ModelErrorKind, Money, RawJson, StopReason, ToolInput, ToolResult, ToolUse, Usage, VendorData,
@@ -227,6 +227,27 @@ fn entries() -> Vec<Entry> {
     ];
     entries.extend(ends.map(Entry::TurnEnd));
     entries.push(Entry::Rewound { turn: 1 });
+    entries.push(Entry::Shortened {
+        results: vec!["tu_1".into()],
+        before: 9,
+        after: 8,
+    });
+    let compacted = |content: Vec<Content>, trigger| Entry::Compacted {
+        cut: 2,
+        summary: "what was said".into(),
+        request: content.clone(),
+        carried: content,
+        trigger,
+        before: 9,
+        after: 8,
+    };
+    let triggers = [
+        CompactionTrigger::Auto,
+        CompactionTrigger::Manual,
+        CompactionTrigger::TooLong,
+    ];
+    entries.extend(triggers.map(|trigger| compacted(vec![image()], trigger)));
+    entries.push(compacted(Vec::new(), CompactionTrigger::Auto));
     entries
 }
 

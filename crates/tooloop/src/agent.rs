@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
-use tooloop_kernel::{Entry, Ledger, Limits, Settings, Transcript};
+use jiff::Timestamp;
+use tooloop_kernel::{Entry, Ledger, Limits, Settings, Transcript, estimate};
 use tooloop_model::{Money, ToolDefinition};
 use tooloop_policy::{Policy, Rule};
 use tooloop_provider::{Cassette, Provider, Redactor};
@@ -75,6 +76,8 @@ struct Past {
     /// Where the old contents of files are kept, and where those of its past are.
     files: Option<(PathBuf, Vec<PathBuf>)>,
     resumed: bool,
+    /// When it was last written to, if that is known.
+    written: Option<Timestamp>,
     /// Where it is recorded.
     journal: Option<PathBuf>,
     /// What its subagents have spent, in tokens and money.
@@ -158,6 +161,7 @@ impl Agent {
             read_past(path, |line| entries.extend(entry(&line)))?;
             Ok(entries)
         })?;
+        let written = written(path);
         let opened = JsonlStore::open(path)?;
         let outputs = Some((outputs_beside(path), Keep::WithTheJournal));
         let past = Past {
@@ -167,6 +171,7 @@ impl Agent {
             outputs: inherited_outputs(path, &opened.header),
             files: Some((files_beside(path), inherited_files(path, &opened.header))),
             resumed: true,
+            written,
             journal: Some(path.to_owned()),
             spent_by_agents: self.spent_by_agents(path),
         };
@@ -212,6 +217,7 @@ impl Agent {
             outputs: past_outputs,
             files: files.map(|folder| (folder, past_files)),
             resumed: true,
+            written: written(path),
             journal: self.0.catalog.as_ref().map(|catalog| catalog.path(id)),
             spent_by_agents: (0, Money::default()),
         };
@@ -342,6 +348,10 @@ impl Agent {
             transcript: past.transcript,
             warnings: past.warnings,
             resumed: past.resumed,
+            written: past.written,
+            sections: (recipe.prompt.sections().iter())
+                .map(|section| (section.name.to_string(), estimate::text(&section.text)))
+                .collect(),
             chance: recipe.chance,
             results: recipe.results,
             secrets: recipe.secrets.clone(),
@@ -369,6 +379,12 @@ impl Agent {
             instructions: recipe.instructions.clone(),
         }
     }
+}
+
+/// When a file was last written to.
+fn written(path: &Path) -> Option<Timestamp> {
+    let modified = std::fs::metadata(path).ok()?.modified().ok()?;
+    Timestamp::try_from(modified).ok()
 }
 
 /// The entry in a line, if this version understands it.

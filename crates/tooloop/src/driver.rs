@@ -25,6 +25,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, Sleep};
@@ -55,7 +56,7 @@ use crate::results::Results;
 use crate::session::{CloseReason, Command};
 use crate::trace::Trace;
 use crate::turn::TurnUnderWay;
-use crate::{Approval, Event, SessionError, StopHook};
+use crate::{Approval, CacheLedger, Event, SessionError, StopHook};
 
 /// How long closing waits for tools that were told to end. A shell gets two seconds between TERM
 /// and KILL; what is left after this is dropped, which kills it.
@@ -115,6 +116,9 @@ struct Driver {
     rewinding: Option<oneshot::Sender<Result<(), SessionError>>>,
     background: Background,
     results: Arc<Results>,
+    cache: CacheLedger,
+    /// The sections of the system prompt with their tokens, if they are known.
+    sections: Vec<(String, u64)>,
     /// Knows what is not to be shown.
     secrets: Redactor,
     /// The folder that ends with the session.
@@ -386,7 +390,9 @@ impl Driver {
         if std::mem::take(durable) {
             self.journal.flush_now().await?;
         }
+        let time = Timestamp::now();
         for entry in entries.drain(..) {
+            self.cache.take(&entry, Some(time));
             if matches!(entry, Entry::CallFinished(_)) {
                 // On record: no longer thrown away with the reply.
                 self.early.clear();

@@ -76,7 +76,7 @@ pub enum Event {
         /// What kind of agent it is.
         agent: Arc<str>,
         /// What happened; another one of these if it happened to a subagent of its own.
-        event: Box<Event>,
+        event: Box<Self>,
     },
     /// The turn is over.
     TurnEnded(Arc<TurnReport>),

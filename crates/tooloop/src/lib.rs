@@ -37,7 +37,9 @@ mod agents;
 mod approval;
 mod border;
 pub mod boundary;
+mod cache_ledger;
 mod checkpoints;
+mod context_report;
 mod driver;
 mod error;
 mod event;
@@ -74,7 +76,9 @@ pub use approval::{
     PermissionUpdate, Question, Reply, ToolApprover,
 };
 pub use border::Border;
+pub use cache_ledger::{CacheLedger, CacheMiss, MissReason};
 pub use checkpoints::FilesRewound;
+pub use context_report::{ContextKind, ContextReport, ContextRow};
 pub use error::{BuildError, SessionError};
 pub use event::{CompactionState, Event, Events};
 pub use instructions::{InstructionFile, InstructionSources, Instructions, MOST_INSTRUCTION_BYTES};
@@ -83,7 +87,7 @@ pub use prompt::{PromptProfile, PromptSection, PromptState, Repository, SystemPr
 pub use report::{Denial, DeniedBy, TurnReport};
 pub use results::ResultBudget;
 pub use rewind::{PastTurn, Rewind, Rewound, What, fork_journal, past_turns};
-pub use session::{CloseReason, Compacted, Session};
+pub use session::{CloseReason, Compacted, CostReport, Session};
 pub use stop_hook::{StopHook, Stopping};
 /// Child processes.
 pub use tooloop_exec as exec;

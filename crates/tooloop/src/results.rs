@@ -10,7 +10,7 @@ use std::hash::{Hash, Hasher};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tooloop_model::{Content, ToolUseId};
 use tooloop_provider::Redactor;
@@ -39,6 +39,23 @@ impl Default for ResultBudget {
 }
 
 impl ResultBudget {
+    /// The same for a model with a window of so many tokens: one result has an eighth of it at most,
+    /// those of a message a fourth, and a preview is at most a fourth of a result. A token is taken
+    /// for 3.5 characters.
+    #[must_use]
+    pub fn within(self, window: u64) -> Self {
+        let characters = |part: u64| {
+            let tokens = window / part;
+            usize::try_from(tokens.saturating_mul(7) / 2).unwrap_or(usize::MAX)
+        };
+        let single = self.single.min(characters(8));
+        Self {
+            single,
+            message: self.message.min(characters(4)),
+            preview: self.preview.min(single / 4),
+        }
+    }
+
     /// Whether a result is shown whole, where `shown` characters are shown already.
     const fn admits(&self, shown: usize, characters: usize) -> bool {
         characters <= self.single && shown.saturating_add(characters) <= self.message
@@ -48,12 +65,19 @@ impl ResultBudget {
 /// Keeps the results of a session within the budget.
 #[derive(Debug)]
 pub(crate) struct Results {
-    budget: ResultBudget,
+    /// The budget where the model's window is large enough for it.
+    most: ResultBudget,
     folder: Option<PathBuf>,
     /// Knows what no result may hold.
     secrets: Redactor,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    budget: ResultBudget,
     /// The characters shown of the results that go with the next request.
-    shown: Mutex<usize>,
+    shown: usize,
 }
 
 impl Results {
@@ -63,28 +87,42 @@ impl Results {
         secrets: Redactor,
     ) -> Self {
         Self {
-            budget,
+            most: budget,
             folder,
             secrets,
-            shown: Mutex::new(0),
+            state: Mutex::new(State { budget, shown: 0 }),
         }
+    }
+
+    /// From now on results are for a model with this window.
+    pub(crate) fn follow(&self, window: Option<u64>) {
+        let budget = window.map_or(self.most, |window| self.most.within(window));
+        self.state().budget = budget;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn preview(&self) -> usize {
+        self.state().budget.preview
     }
 
     /// The results so far are on their way: the count begins anew.
     pub(crate) fn sent(&self) {
-        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = 0;
+        self.state().shown = 0;
     }
 
     /// Takes a place for a result of that length. Returns whether it is shown whole.
     fn reserve(&self, characters: usize) -> bool {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        let whole = self.budget.admits(*shown, characters);
+        let mut state = self.state();
+        let whole = state.budget.admits(state.shown, characters);
         let more = if whole {
             characters
         } else {
-            self.budget.preview
+            state.budget.preview
         };
-        *shown = shown.saturating_add(more);
+        state.shown = state.shown.saturating_add(more);
         whole
     }
 
@@ -97,7 +135,7 @@ impl Results {
         let mut output = result.unwrap_or_else(|error| ToolOutput::failure(error.to_string()));
         self.clean(&mut output);
         let bytes: usize = output.content.iter().map(size).sum();
-        if bytes <= self.budget.preview {
+        if bytes <= self.preview() {
             return output;
         }
         if self.folder.is_none() {
@@ -133,7 +171,7 @@ impl Results {
     /// The result as the model gets it. May write a file: not to be called where others wait.
     pub(crate) fn fit(&self, id: &ToolUseId, mut output: ToolOutput) -> ToolOutput {
         let characters = output.content.iter().map(length).sum();
-        if characters <= self.budget.preview || self.reserve(characters) {
+        if characters <= self.preview() || self.reserve(characters) {
             return output;
         }
         let mut text = String::new();
@@ -168,7 +206,7 @@ impl Results {
                 ),
             },
         };
-        let preview = preview(&text, self.budget.preview, &place);
+        let preview = preview(&text, self.preview(), &place);
         output.content.insert(0, Content::Text(preview));
         output
     }
@@ -253,6 +291,32 @@ mod tests {
 
     fn id(id: &str) -> ToolUseId {
         ToolUseId(id.into())
+    }
+
+    #[test]
+    fn a_small_window_has_small_results() {
+        let budget = ResultBudget::default();
+        assert_eq!(
+            budget.within(200_000),
+            ResultBudget {
+                message: 175_000,
+                ..budget
+            }
+        );
+        assert_eq!(budget.within(1_000_000), budget);
+        let small = ResultBudget {
+            single: 3_500,
+            message: 7_000,
+            preview: 875,
+        };
+        assert_eq!(budget.within(8_000), small);
+        // It follows the model.
+        let results = Results::new(budget, None, Redactor::off());
+        let long = || ToolOutput::text("a".repeat(4_000));
+        results.follow(Some(8_000));
+        assert!(text(&results.fit(&id("tu_1"), long())).len() < 1_000);
+        results.follow(Some(200_000));
+        assert_eq!(text(&results.fit(&id("tu_2"), long())).len(), 4_000);
     }
 
     #[test]

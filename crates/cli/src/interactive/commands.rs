@@ -22,6 +22,10 @@ pub(crate) enum Command {
     Model(Option<String>),
     Clear,
     Cost,
+    /// Has the conversation summed up; what the summary is to look at most closely.
+    Compact(Option<String>),
+    /// Tells what fills the window.
+    Context,
     /// Goes back to a turn, or lists them.
     Rewind(String),
     /// Tells what holds commands.
@@ -33,7 +37,7 @@ pub(crate) enum Command {
 }
 
 /// Each name, and what it does.
-pub(crate) const COMMANDS: [(&str, &str); 10] = [
+pub(crate) const COMMANDS: [(&str, &str); 12] = [
     ("/help", "this list"),
     ("/model", "the model's name; /model NAME changes it"),
     ("/clear", "begin a new session; the old one can be resumed"),
@@ -47,7 +51,15 @@ pub(crate) const COMMANDS: [(&str, &str); 10] = [
         "what is allowed, and where that stands; explain COMMAND says why",
     ),
     ("/memory", "the notes about this project"),
-    ("/cost", "tokens, steps and cost so far"),
+    (
+        "/compact",
+        "sum up what was said, to make room; /compact WORDS says what matters most",
+    ),
+    ("/context", "what fills the model's window"),
+    (
+        "/cost",
+        "tokens, steps and cost so far, and what missed the provider's cache",
+    ),
     ("/exit", "leave (Ctrl-D does too)"),
     ("/quit", "the same"),
 ];
@@ -93,6 +105,8 @@ pub(crate) fn parse(line: &str) -> Typed {
         "clear" | "new" => Command::Clear,
         "cost" => Command::Cost,
         "memory" => Command::Memory,
+        "compact" => Command::Compact((!argument.is_empty()).then(|| argument.to_owned())),
+        "context" => Command::Context,
         "sandbox" => Command::Sandbox,
         "rewind" => Command::Rewind(argument.to_owned()),
         "permissions" => Command::Permissions(argument.to_owned()),
@@ -141,6 +155,12 @@ mod tests {
             ),
             ("/clear\n", Typed::Command(Command::Clear)),
             ("/cost", Typed::Command(Command::Cost)),
+            ("/context", Typed::Command(Command::Context)),
+            ("/compact ", Typed::Command(Command::Compact(None))),
+            (
+                "/compact the parser",
+                Typed::Command(Command::Compact(Some("the parser".into()))),
+            ),
             (
                 "/rewind 3  files",
                 Typed::Command(Command::Rewind("3  files".into())),

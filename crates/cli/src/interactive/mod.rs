@@ -25,7 +25,7 @@ mod turn;
 mod view;
 mod words;
 
-pub(crate) use words::took;
+pub(crate) use words::{tokens, took};
 
 use std::io::{self, IsTerminal as _};
 use std::path::Path;
@@ -34,13 +34,13 @@ use std::time::{Duration, Instant};
 
 use tooloop::exec::Processes;
 use tooloop::provider::Provider;
-use tooloop::{Agent, Approval, CloseReason, Planning, Policy, Session};
+use tooloop::{Agent, Approval, CloseReason, Planning, Policy, Session, SessionError};
 
 use self::commands::{Command, Typed};
 use self::editor::{Editor, Line};
 use self::paint::{Out, Style, gap, line};
 use self::terminal::{Faults, Terminal};
-use self::turn::{Ended, Turn};
+use self::turn::{Ended, Job, Outcome, Turn};
 use self::words::Spent;
 use crate::exit::{Failure, Status};
 use crate::knowledge::Calls;
@@ -52,6 +52,7 @@ use crate::setup::{self, Caps, Setup};
 use crate::signals::Signals;
 use crate::text;
 use crate::wall::SandboxReport;
+use crate::window;
 
 /// For how long after an interrupt Ctrl-C still means to leave.
 const SECOND_PRESS: Duration = Duration::from_millis(1_500);
@@ -256,7 +257,7 @@ impl Front {
                         initial = text;
                         continue;
                     }
-                    Line::Woken => match self.whole_turn(None, &mut armed).await? {
+                    Line::Woken => match self.whole_turn(Job::Wake, &mut armed).await? {
                         Next::Prompt { initial: unsent } => {
                             initial = unsent;
                             continue;
@@ -294,7 +295,10 @@ impl Front {
                 Typed::Blank => Next::Prompt {
                     initial: String::new(),
                 },
-                Typed::Prompt => self.whole_turn(Some(text), &mut armed).await?,
+                Typed::Prompt => self.whole_turn(Job::Prompt(text), &mut armed).await?,
+                Typed::Command(Command::Compact(focus)) => {
+                    self.whole_turn(Job::Compact(focus), &mut armed).await?
+                }
                 Typed::Command(command) => {
                     let next = self.command(command).await?;
                     if matches!(next, Next::Prompt { .. }) {
@@ -303,7 +307,7 @@ impl Front {
                     next
                 }
                 Typed::Unknown(name) => match self.called(&name, &text).await? {
-                    Some(prompt) => self.whole_turn(Some(prompt), &mut armed).await?,
+                    Some(prompt) => self.whole_turn(Job::Prompt(prompt), &mut armed).await?,
                     None => Next::Prompt {
                         initial: String::new(),
                     },
@@ -324,12 +328,8 @@ impl Front {
         Ok(self.editor.read(initial, &mut self.signals, wake).await)
     }
 
-    async fn whole_turn(
-        &mut self,
-        prompt: Option<String>,
-        armed: &mut Armed,
-    ) -> Result<Next, Failure> {
-        let ended = self.turn(prompt).await?;
+    async fn whole_turn(&mut self, job: Job, armed: &mut Armed) -> Result<Next, Failure> {
+        let ended = self.turn(job).await?;
         if ended.interrupted {
             let until = Instant::now().checked_add(SECOND_PRESS);
             *armed = Some((until, Status::Interrupted));
@@ -352,7 +352,7 @@ impl Front {
         Failure::new(Status::Internal, words)
     }
 
-    async fn turn(&mut self, prompt: Option<String>) -> Result<Ended, Failure> {
+    async fn turn(&mut self, job: Job) -> Result<Ended, Failure> {
         let gone = || Failure::from(tooloop::SessionError::Closed);
         let turn = Turn {
             session: self.session.as_ref().ok_or_else(gone)?,
@@ -363,18 +363,27 @@ impl Front {
             faults: &self.faults,
             color: self.color,
         };
-        let ended = turn.run(prompt).await.map_err(|error| {
+        let ended = turn.run(job).await.map_err(|error| {
             Failure::new(
                 Status::Internal,
                 format!("cannot use the terminal: {error}"),
             )
         })?;
-        match &ended.report {
-            Some(Ok(report)) => {
-                self.spent.add(report);
+        match &ended.outcome {
+            Some(Ok(outcome)) => {
+                match outcome {
+                    Outcome::Turn(report) => self.spent.add(report),
+                    Outcome::Compacted => {}
+                }
                 if ended.leave.is_none() {
                     self.print(&[gap()]).await?;
                 }
+            }
+            Some(Err(SessionError::NotCompacted(_))) if ended.leave.is_some() => {}
+            Some(Err(SessionError::NotCompacted(reason))) => {
+                let words = format!("The conversation was not summed up: {reason}.");
+                self.say(Style::Notice, &words).await?;
+                self.print(&[gap()]).await?;
             }
             Some(Err(_)) => {
                 // The session is gone; its end knows why.
@@ -392,8 +401,19 @@ impl Front {
             Command::Help => self.help().await?,
             Command::Memory => self.memory().await?,
             Command::Cost => {
-                let session = self.session()?.transcript().await?.usage();
-                self.print(&self.spent.lines(Some(session))).await?;
+                let cost = self.session()?.cost().await?;
+                self.print(&self.spent.lines(Some(cost.usage))).await?;
+                for line in window::cache_lines(&cost.cache) {
+                    self.say(Style::Plain, &line).await?;
+                }
+            }
+            // A job: it is waited for.
+            Command::Compact(_) => {}
+            Command::Context => {
+                let context = self.session()?.context().await?;
+                for line in window::context_lines(&context) {
+                    self.say(Style::Plain, &line).await?;
+                }
             }
             Command::Model(None) => {
                 let words = format!("{} ({})", self.model, self.provider.name());

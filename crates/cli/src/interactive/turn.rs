@@ -28,6 +28,24 @@ const FRAME: Duration = Duration::from_millis(33);
 /// From how many pieces on the next frame is drawn before more events are taken.
 const MOST_PENDING: usize = 1_024;
 
+/// What is waited for.
+#[derive(Debug, Clone)]
+pub(crate) enum Job {
+    /// A turn on a prompt.
+    Prompt(String),
+    /// A turn on what background work has said.
+    Wake,
+    /// The conversation is summed up; what the summary is to look at most closely.
+    Compact(Option<String>),
+}
+
+/// What it came to.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Turn(Box<TurnReport>),
+    Compacted,
+}
+
 /// What a turn needs of its surroundings.
 pub(crate) struct Turn<'a> {
     pub(crate) session: &'a Session,
@@ -43,7 +61,7 @@ pub(crate) struct Turn<'a> {
 #[derive(Debug)]
 pub(crate) struct Ended {
     /// What it came to; `None` if the program is to end before, or there was nothing to do.
-    pub(crate) report: Option<Result<TurnReport, SessionError>>,
+    pub(crate) outcome: Option<Result<Outcome, SessionError>>,
     /// What was typed or said and has not reached the model.
     pub(crate) unsent: String,
     /// Whether it was interrupted from the keyboard.
@@ -54,9 +72,7 @@ pub(crate) struct Ended {
 
 impl Turn<'_> {
     /// Runs it.
-    ///
-    /// Without a prompt it is one on what background work has said.
-    pub(crate) async fn run(self, prompt: Option<String>) -> io::Result<Ended> {
+    pub(crate) async fn run(self, job: Job) -> io::Result<Ended> {
         let Turn {
             session,
             terminal,
@@ -71,7 +87,10 @@ impl Turn<'_> {
         let screen = Screen::new(columns, rows, color);
         let mut shown = Shown {
             opening: Some(Opening {
-                prompt: prompt.clone(),
+                prompt: match &job {
+                    Job::Prompt(prompt) => Some(prompt.clone()),
+                    Job::Wake | Job::Compact(_) => None,
+                },
                 noticed: Vec::new(),
             }),
             view: View::new(screen.columns(), begun),
@@ -84,19 +103,24 @@ impl Turn<'_> {
         let mut events = session.events();
         let mut keys = Reader::start()?;
         let turn = async {
-            match prompt {
-                Some(prompt) => session.prompt(prompt).await.map(Some),
-                None => session.wake().await,
+            let turn = |report| Outcome::Turn(Box::new(report));
+            match job {
+                Job::Prompt(prompt) => session.prompt(prompt).await.map(|one| Some(turn(one))),
+                Job::Wake => session.wake().await.map(|one| one.map(turn)),
+                Job::Compact(focus) => {
+                    let done = session.compact(focus).await;
+                    done.map(|_| Some(Outcome::Compacted))
+                }
             }
         };
         let mut turn = std::pin::pin!(turn);
-        let mut report = None;
+        let mut outcome = None;
         let mut told = false;
         let mut leave = None;
         let mut writing: Option<JoinHandle<io::Result<()>>> = None;
         let mut drawn = begun;
         let mut changed = true;
-        while leave.is_none() && report.is_none() {
+        while leave.is_none() && outcome.is_none() {
             let due = if changed { FRAME } else { SPIN };
             let due = drawn.checked_add(due).unwrap_or(drawn);
             let roomy = shown.pending.len() < MOST_PENDING;
@@ -120,7 +144,7 @@ impl Turn<'_> {
                     }
                 }
                 ended = &mut turn => match ended.transpose() {
-                    Some(ended) => report = Some(ended),
+                    Some(ended) => outcome = Some(ended),
                     // There was nothing to say.
                     None => break,
                 },
@@ -141,8 +165,8 @@ impl Turn<'_> {
             told |= matches!(event, Event::TurnEnded(_));
             shown.take(&event, questions);
         }
-        if let (Some(Ok(report)), false) = (&report, told) {
-            shown.take(&Event::TurnEnded(Arc::new(report.clone())), questions);
+        if let (Some(Ok(Outcome::Turn(report))), false) = (&outcome, told) {
+            shown.take(&Event::TurnEnded(Arc::new((**report).clone())), questions);
         }
         shown.faults(faults);
         for key in keys.end().await {
@@ -163,7 +187,7 @@ impl Turn<'_> {
             leave = leave.or(Some(Status::HungUp));
         }
         Ok(Ended {
-            report,
+            outcome,
             unsent: shown.controls.into_unsent(),
             interrupted,
             leave,

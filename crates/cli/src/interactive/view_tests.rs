@@ -387,7 +387,7 @@ fn what_a_person_should_know_is_told() {
     bench.outs.extend(said);
     assert_eq!(
         bench.shown(),
-        "\n  · cut by the output limit: asked to go on\n  · told that it repeats itself\n  The screen \
+        "\n  · cut by the output limit: asked to go on\n  · reminded\n  The screen \
          was too slow: 3 events are not shown.\n\n> one\n  two\n"
     );
 }

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use tooloop::{Content, Event, Events, Limits, Session, SessionError, TurnReport};
+use tooloop::{Content, Event, Events, Limits, Session, SessionError};
 
-use super::{Last, Outcome, Prompts, complain, tell_as_text};
+use super::answers::Answer;
+use super::{Done, Last, Outcome, Prompts, complain, tell_as_text};
 use crate::args::OutputFormat;
 use crate::control::{self, Host};
 use crate::exit::{Failure, Status};
@@ -16,6 +17,7 @@ use crate::output::Output;
 use crate::records::Records;
 use crate::signals::Signals;
 use crate::strict::Strict;
+use crate::window::Asked;
 
 /// A headless run while its turns go on.
 pub(super) struct Run<'a> {
@@ -48,7 +50,7 @@ async fn passed(deadline: Option<Instant>) {
 
 /// What a turn waits for.
 enum Came {
-    Report(Result<Option<TurnReport>, SessionError>),
+    Done(Result<Option<Done>, SessionError>),
     Event(Option<Event>),
     Line(Option<Line>),
     /// A question has come up or was withdrawn.
@@ -58,16 +60,17 @@ enum Came {
 
 impl Run<'_> {
     pub(super) async fn all(mut self, prompts: Prompts) -> (Last, Signals, Option<Status>) {
-        let outcome = match prompts {
-            Prompts::One(prompt) => {
-                let content = Some(vec![Content::Text(prompt).as_said()]);
-                let report = self.turn(content, &mut Lines::default()).await;
-                Outcome::Untold(report.and_then(|report| {
-                    report.ok_or_else(|| Failure::from(SessionError::BlankPrompt))
-                }))
-            }
-            Prompts::Lines(lines) => self.lines(lines).await,
-        };
+        let outcome =
+            match prompts {
+                Prompts::One(prompt) => {
+                    let content = Some(vec![Content::Text(prompt).as_said()]);
+                    let done = self.turn(content, &mut Lines::default()).await;
+                    Outcome::Untold(done.and_then(|done| {
+                        done.ok_or_else(|| Failure::from(SessionError::BlankPrompt))
+                    }))
+                }
+                Prompts::Lines(lines) => self.lines(lines).await,
+            };
         let last = Last {
             outcome,
             records: self.records,
@@ -129,17 +132,20 @@ impl Run<'_> {
             }
             match self.turn(content, &mut lines).await {
                 Ok(None) => {}
-                Ok(Some(report)) if self.stopped.is_none() => {
-                    let status = Status::of(&report.end);
+                Ok(Some(done)) if self.stopped.is_none() => told = Some(self.tell(done).await),
+                Ok(Some(done)) => return Outcome::Untold(Ok(done)),
+                Err(failure)
+                    if failure.status == Status::NotCompacted && self.stopped.is_none() =>
+                {
+                    let status = failure.status;
                     if self.format == OutputFormat::Text {
-                        tell_as_text(self.output, report, None).await;
+                        complain(&failure.message);
                     } else {
-                        let record = self.records.result(&report, status, None);
+                        let record = self.records.failure(status, &failure.message);
                         self.output.record(&record).await;
                     }
                     told = Some(status);
                 }
-                Ok(Some(report)) => return Outcome::Untold(Ok(report)),
                 Err(failure) => return Outcome::Untold(Err(failure)),
             }
         }
@@ -150,6 +156,28 @@ impl Run<'_> {
             },
             Outcome::Told,
         )
+    }
+
+    /// Tells what a message came to; gives its status back.
+    async fn tell(&mut self, done: Done) -> Status {
+        let status = done.status();
+        match done {
+            Done::Turn(report) if self.format == OutputFormat::Text => {
+                tell_as_text(self.output, *report, None).await;
+            }
+            Done::Answer(answer) if self.format == OutputFormat::Text => {
+                answer.tell(self.output).await;
+            }
+            Done::Turn(report) => {
+                let record = self.records.result(&report, status, None);
+                self.output.record(&record).await;
+            }
+            Done::Answer(answer) => {
+                let record = self.records.answer(&answer);
+                self.output.record(&record).await;
+            }
+        }
+        status
     }
 
     /// The next turn may take what is left of the run's time.
@@ -165,21 +193,32 @@ impl Run<'_> {
         self.session.set_limits(limits).await
     }
 
-    /// A turn on a prompt, or on what background work has said; `None` if it said nothing.
+    /// What a prompt asks for, or a turn on what background work has said; `None` if it said nothing.
     async fn turn(
         &mut self,
         content: Option<Vec<Content>>,
         lines: &mut Lines,
-    ) -> Result<Option<TurnReport>, Failure> {
+    ) -> Result<Option<Done>, Failure> {
         let content = match content {
             Some(content) => Some(self.called(content).await?),
             None => None,
         };
         let session = self.session;
+        let asked = content.as_deref().and_then(Asked::of);
+        // Only a turn can be told something; what comes meanwhile waits otherwise.
+        let hears = asked.is_none();
         let turn = async {
-            match content {
-                Some(content) => session.prompt_with(content).await.map(Some),
-                None => session.wake().await,
+            let turn = |report| Done::Turn(Box::new(report));
+            match (asked, content) {
+                (Some(asked), _) => {
+                    let answer = Answer::to(asked, session).await;
+                    answer.map(|answer| Some(Done::Answer(Box::new(answer))))
+                }
+                (None, Some(content)) => {
+                    let report = session.prompt_with(content).await;
+                    report.map(|report| Some(turn(report)))
+                }
+                (None, None) => session.wake().await.map(|report| report.map(turn)),
             }
         };
         let mut turn = std::pin::pin!(turn);
@@ -187,7 +226,7 @@ impl Run<'_> {
             let came = tokio::select! {
                 biased;
                 event = self.events.next() => Came::Event(event),
-                report = &mut turn => Came::Report(report),
+                done = &mut turn => Came::Done(done),
                 status = self.signals.next(), if self.stopped.is_none() => Came::Stop(status),
                 () = self.output.broken().cancelled(), if self.stopped.is_none() => {
                     Came::Stop(Status::BrokenPipe)
@@ -205,6 +244,9 @@ impl Run<'_> {
                     self.stopped = Some(status);
                     session.interrupt().await?;
                 }
+                Came::Line(Some(Line::User(content))) if !hears => {
+                    lines.queued.push_back(Line::User(content));
+                }
                 Came::Line(line) => self.line(line, lines).await?,
                 Came::Asked => {
                     // What was on record before the question is told before it.
@@ -213,7 +255,7 @@ impl Run<'_> {
                     }
                     self.tell_host().await;
                 }
-                Came::Report(report) => {
+                Came::Done(done) => {
                     while let Some(event) = self.events.try_next() {
                         self.event(event).await;
                     }
@@ -222,7 +264,7 @@ impl Run<'_> {
                     if strict.is_some_and(|strict| strict.needed().is_some()) {
                         self.stopped.get_or_insert(Status::Permission);
                     }
-                    return report.map_err(Failure::from);
+                    return done.map_err(Failure::from);
                 }
             }
         }
@@ -250,7 +292,7 @@ impl Run<'_> {
         match line {
             Some(Line::User(content)) => {
                 let text = content.iter().all(|part| matches!(part, Content::Text(_)));
-                if text && lines.queued.is_empty() {
+                if text && lines.queued.is_empty() && Asked::of(&content).is_none() {
                     let content = self.called(content).await?;
                     self.session.steer_with(content).await?;
                 } else {

@@ -1,5 +1,6 @@
 //! `tooloop sessions`: a module for each thing that can be done with recorded sessions.
 
+mod cost;
 mod export;
 mod list;
 mod remove;
@@ -65,6 +66,14 @@ pub(crate) fn run(command: SessionsCommand) -> Result<Status, Failure> {
         } => {
             let (catalog, workspace) = folder(directory.as_deref())?;
             verify::verify(&find(&catalog, &session)?, &workspace, json)
+        }
+        SessionsCommand::Cost {
+            session,
+            json,
+            directory,
+        } => {
+            let (catalog, _) = folder(directory.as_deref())?;
+            cost::cost(&find(&catalog, &session)?, json)
         }
         SessionsCommand::Repair { session, directory } => {
             let (catalog, workspace) = folder(directory.as_deref())?;

@@ -37,7 +37,7 @@ const TOKENS: u64 = 100_000_000;
 
 /// All keys, in the order in which they are shown.
 #[rustfmt::skip]
-pub(super) static KEYS: [Key; 49] = [
+pub(super) static KEYS: [Key; 50] = [
     key("model", Free, |s| Slot::Text(&mut s.model), "the model's name, as the provider knows it"),
     key("fallback_model", Free, |s| Slot::Text(&mut s.fallback_model), "the model for the rest of a prompt whose model is overloaded three times in a row"),
     key("explore_model", Free, |s| Slot::Text(&mut s.explore_model), "the model for subagents that only look around; the one of the session if it is not set"),
@@ -49,6 +49,7 @@ pub(super) static KEYS: [Key; 49] = [
     key("reasoning_echo", WithTrust, |s| Slot::Choice(&mut s.reasoning_echo), "whether reasoning of earlier replies is sent back, and under which field"),
     key("context_window", Free, |s| Slot::Number(&mut s.context_window, 1..=TOKENS), "the model's context window in tokens, in place of what is known about the model"),
     key("max_output_tokens", Free, |s| Slot::Number(&mut s.max_output_tokens, 1..=TOKENS), "the most tokens in one reply"),
+    key("compaction", Free, |s| Slot::Flag(&mut s.compaction), "whether the conversation is summed up by itself when it fills the model's window"),
     key("stream_first_byte_timeout_ms", Free, |s| Slot::Number(&mut s.stream_first_byte_timeout, 1..=DAY), "how long to wait for the first byte of a reply"),
     key("stream_idle_timeout_ms", Free, |s| Slot::Number(&mut s.stream_idle_timeout, 1..=DAY), "the longest silence within a reply"),
     key("stream_content_timeout_ms", Free, |s| Slot::Number(&mut s.stream_content_timeout, 1..=DAY), "the longest time with signs of life but no content"),

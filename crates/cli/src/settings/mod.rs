@@ -112,6 +112,7 @@ pub(crate) struct Settings {
     pub(crate) spool_max_bytes: u64,
     pub(crate) checkpoints: bool,
     pub(crate) memory: bool,
+    pub(crate) compaction: bool,
     pub(crate) pass_environment: Vec<String>,
     /// Holds the key variable too, if one is named.
     pub(crate) withhold_environment: Vec<String>,
@@ -168,6 +169,7 @@ impl Default for Settings {
             spool_max_bytes: 1 << 30,
             checkpoints: true,
             memory: true,
+            compaction: true,
             pass_environment: Vec::new(),
             withhold_environment: Vec::new(),
             debug_file: None,

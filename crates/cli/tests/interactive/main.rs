@@ -71,7 +71,7 @@ fn a_prompt_is_answered_and_the_session_can_be_gone_on_with() {
     person.keys("/exit\r");
     assert_eq!(person.ends(), 0);
     assert_eq!(
-        server.request(1).texts(),
+        said(&server.request(1)),
         [
             ("user".into(), "hello 世界".into()),
             ("assistant".into(), "Good day, 世界.".into()),
@@ -149,9 +149,9 @@ fn what_is_said_meanwhile_reaches_the_model_with_the_results() {
     person.is_asked();
     person.keys(CONTROL_D);
     assert_eq!(person.ends(), 0);
-    let texts = server.request(1).texts();
+    let texts = said(&server.request(1));
     assert_eq!(texts.last().unwrap().1, "only src", "{texts:?}");
-    let texts = server.request(2).texts();
+    let texts = said(&server.request(2));
     assert_eq!(texts.last().unwrap().1, "then commit", "{texts:?}");
     server.assert_clean();
 }
@@ -176,7 +176,7 @@ fn an_interrupt_gives_back_what_was_not_heard() {
     person.is_asked();
     person.keys(CONTROL_D);
     assert_eq!(person.ends(), 0);
-    let texts = server.request(1).texts();
+    let texts = said(&server.request(1));
     assert_eq!(texts.last().unwrap().1, "first\nsecond", "{texts:?}");
     server.assert_clean();
 }
@@ -244,7 +244,7 @@ fn a_paste_is_one_prompt_and_control_c_throws_a_line_away() {
     person.keys(CONTROL_C);
     assert_eq!(person.ends(), 0);
     assert_eq!(
-        server.request(0).texts(),
+        said(&server.request(0)),
         [("user".to_owned(), "one\ntwo \\\n\tthree".to_owned())]
     );
 }
@@ -276,7 +276,7 @@ fn commands_are_ours_and_paths_are_not() {
     person.keys("/quit\r");
     assert_eq!(person.ends(), 0);
     assert_eq!(
-        server.request(1).texts(),
+        said(&server.request(1)),
         [("user".to_owned(), "fresh".to_owned())]
     );
     assert_eq!(server.request(1).body["model"], "other");
@@ -468,7 +468,7 @@ fn a_job_that_ends_wakes_the_session_of_a_person_who_waits() {
         };
         let reply = if request.mentions("job_3") {
             anthropic::say("It runs.")
-        } else if request.mentions("again") {
+        } else if request.mentions("a third one") {
             anthropic::calls(&[("c3", "bash", until("three"))])
         } else if request.mentions("42 two") {
             anthropic::say("The second is built.")
@@ -508,7 +508,7 @@ fn a_job_that_ends_wakes_the_session_of_a_person_who_waits() {
     person.shows("job_2 ended");
     person.shows("The second is built.");
     person.is_asked();
-    person.keys("again");
+    person.keys("a third one");
     person.keys(ENTER);
     person.shows("It runs.");
     person.is_asked();
@@ -567,4 +567,11 @@ fn traces_and_a_debug_file_show_nothing_on_the_screen() {
     ] {
         assert!(log.contains(words), "{log}");
     }
+}
+
+/// What was said, without what the model is reminded of.
+fn said(request: &tooloop_testkit::CapturedRequest) -> Vec<(String, String)> {
+    let texts = request.texts().into_iter();
+    let plain = |text: String| text.split("\n<reminder>").next().unwrap_or_default().to_owned();
+    texts.map(|(role, text)| (role, plain(text))).collect()
 }

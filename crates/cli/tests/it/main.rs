@@ -15,6 +15,7 @@ mod agents;
 mod asking;
 mod bash;
 mod collector;
+mod context;
 mod doctor;
 mod everyday;
 mod exits;

@@ -96,7 +96,8 @@ enum Upcoming {
 
 impl Kernel {
     /// How the window of the model that is asked is shared out, if it is known.
-    pub(super) fn room(&self) -> Option<Room> {
+    #[must_use]
+    pub fn room(&self) -> Option<Room> {
         let window = self.asked().window?;
         Some(Room::new(window, self.fixed(), self.cap()))
     }

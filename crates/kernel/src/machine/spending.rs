@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tooloop_model::{HistoryMessage, MessageBuilder, Price, Usage};
 
 use super::Kernel;
+use crate::count::Count;
 use crate::ledger::{Amount, Reservation, Worst};
 use crate::{Budget, Effect, Entry, Fallback, Sync, estimate};
 
@@ -88,8 +89,17 @@ impl Kernel {
         self.ledger.reserve(limits, worst)
     }
 
+    /// The tokens that a provider has counted of what the next request sends, if nothing of that has
+    /// changed since.
+    #[must_use]
+    pub fn counted_input(&self) -> Option<u64> {
+        let count = self.transcript.count().filter(Count::is_exact)?;
+        (self.counted_by == self.asked().model).then_some(count.tokens)
+    }
+
     /// The tokens that the next request likely sends.
-    pub(super) fn likely_input(&self) -> u64 {
+    #[must_use]
+    pub fn likely_input(&self) -> u64 {
         let messages = self.transcript.messages();
         let calibration = self.transcript.calibration();
         let rest = |from: usize| {

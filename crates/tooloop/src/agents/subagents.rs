@@ -204,6 +204,8 @@ impl Parent {
             assignment: Some(assignment),
             spent_by_agents: (0, Money::default()),
             told_facts: false,
+            sections: Vec::new(),
+            written: None,
             // Those of the session are in its prompt already.
             instructions: None,
         })

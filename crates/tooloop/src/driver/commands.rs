@@ -5,7 +5,8 @@ use tooloop_kernel::{Delivery, Input, Settings};
 use tracing::Span;
 
 use super::Driver;
-use crate::session::Command;
+use crate::context_report;
+use crate::session::{Command, CostReport};
 use crate::turn::{ReportSender, TurnUnderWay};
 use crate::{Event, SessionError};
 
@@ -47,14 +48,18 @@ impl Driver {
                 name: model,
                 max_output_tokens,
                 escalated_output_tokens,
-            } => Some(self.configure(Settings {
-                max_output_tokens,
-                escalated_output_tokens,
-                price: self.provider.info(&model).price,
-                window: Some(self.provider.info(&model).context_window),
-                model,
-                ..self.kernel.settings().clone()
-            })),
+            } => {
+                let info = self.provider.info(&model);
+                self.results.follow(Some(info.context_window));
+                Some(self.configure(Settings {
+                    max_output_tokens,
+                    escalated_output_tokens,
+                    price: info.price,
+                    window: Some(info.context_window),
+                    model,
+                    ..self.kernel.settings().clone()
+                }))
+            }
             Command::Limits(limits) => Some(self.configure(Settings {
                 limits,
                 ..self.kernel.settings().clone()
@@ -62,6 +67,20 @@ impl Driver {
             Command::Compact { focus, reply } => self.compact(focus, reply),
             Command::Inspect(reply) => {
                 drop(reply.send(self.kernel.transcript().clone()));
+                None
+            }
+            Command::Context(reply) => {
+                drop(reply.send(context_report::report(&self.kernel, &self.sections)));
+                None
+            }
+            Command::Cost(reply) => {
+                let transcript = self.kernel.transcript();
+                let priced = self.kernel.settings().price.is_some();
+                drop(reply.send(CostReport {
+                    usage: transcript.usage(),
+                    cost_usd: priced.then(|| transcript.spent().as_usd()),
+                    cache: self.cache.clone(),
+                }));
                 None
             }
             // Taken out before.

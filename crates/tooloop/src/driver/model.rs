@@ -13,6 +13,7 @@ impl Driver {
         if let Some(turn) = &mut self.turn {
             turn.model_called(&request.model);
         }
+        self.cache.calling(&request);
         self.throw_away_early();
         self.results.sent();
         let provider = Arc::clone(&self.provider);

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use futures_util::stream::FuturesUnordered;
+use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -30,7 +31,7 @@ use crate::keeping::Journal;
 use crate::output_schema::OutputSchema;
 use crate::results::Results;
 use crate::trace::Trace;
-use crate::{Approval, Border, Instructions, ResultBudget, Session, StopHook};
+use crate::{Approval, Border, CacheLedger, Instructions, ResultBudget, Session, StopHook};
 
 pub(crate) struct Parts {
     pub(crate) provider: Arc<dyn Provider>,
@@ -44,6 +45,10 @@ pub(crate) struct Parts {
     pub(crate) transcript: Transcript,
     pub(crate) warnings: Vec<String>,
     pub(crate) resumed: bool,
+    /// When what it goes on with was last written to, if that is known.
+    pub(crate) written: Option<Timestamp>,
+    /// The sections of the system prompt with their tokens, if they are known.
+    pub(crate) sections: Vec<(String, u64)>,
     /// Where random numbers come from.
     pub(crate) chance: fn() -> u16,
     pub(crate) results: ResultBudget,
@@ -126,6 +131,8 @@ pub(crate) fn start(parts: Parts) -> Session {
         // There is nothing that it could be read from again.
         transcript.keep_past();
     }
+    results.follow(parts.settings.window);
+    let cache = CacheLedger::resumed(transcript.newest_usage(), parts.written);
     let kernel = Kernel::new(parts.settings, Arc::clone(&gate) as _, transcript);
     let kernel = match parts.ledger {
         Some(ledger) => kernel.with_ledger(ledger),
@@ -229,6 +236,8 @@ pub(crate) fn start(parts: Parts) -> Session {
         rewinding: None,
         background: background.clone(),
         results,
+        cache,
+        sections: parts.sections,
         secrets: parts.secrets,
         temporary,
         checkpoints,

@@ -174,7 +174,10 @@ fn answers_to_a_question() {
 fn what_is_printed_is_context_where_it_may_be() {
     for event in HookEvent::ALL {
         let context = prints(event, "it is Friday\n").context;
-        let expected = matches!(event, HookEvent::UserPromptSubmit | HookEvent::SessionStart);
+        let expected = matches!(
+            event,
+            HookEvent::UserPromptSubmit | HookEvent::SessionStart | HookEvent::SubagentStart
+        );
         assert_eq!(context.is_empty(), !expected, "{event}");
     }
     let long = prints(HookEvent::SessionStart, &"ä".repeat(CONTEXT + 7));

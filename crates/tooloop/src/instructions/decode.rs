@@ -53,7 +53,8 @@ mod tests {
 
     #[test]
     fn files_are_read_as_editors_save_them() {
-        let table: [(&[u8], bool, Result<(&str, bool), &str>); 11] = [
+        type Decoded = Result<(&'static str, bool), &'static str>;
+        let table: [(&[u8], bool, Decoded); 11] = [
             (b"plain\n", false, Ok(("plain", false))),
             (
                 b"\n\n  in\ntwo lines \n\n",

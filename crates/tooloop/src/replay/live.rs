@@ -50,6 +50,8 @@ impl Live {
             normal.folder(workspace, "<workspace>");
         }
         let outputs = parts.outputs.map(|(folder, _)| folder);
+        let results = Results::new(parts.results, outputs.clone(), parts.secrets);
+        results.follow(parts.settings.window);
         Self {
             gate: Arc::new(RegistryGate {
                 registry: parts.registry.clone(),
@@ -64,7 +66,7 @@ impl Live {
             approval: parts.approval,
             workspace: parts.workspace,
             background: Background::default(),
-            results: Arc::new(Results::new(parts.results, outputs.clone(), parts.secrets)),
+            results: Arc::new(results),
             temporary: outputs,
             normal,
             asked: 0,

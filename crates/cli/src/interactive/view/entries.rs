@@ -72,7 +72,7 @@ impl View {
                     Continue::StopHookBlocked => "told by a hook to go on",
                     Continue::EscalateOutput => "asked again with a larger output limit",
                     Continue::ContinueOutput => "cut by the output limit: asked to go on",
-                    Continue::Reminder => "told that it repeats itself",
+                    Continue::Reminder => "reminded",
                     Continue::NextStep
                     | Continue::Compact
                     | Continue::Retry

@@ -54,11 +54,13 @@ fn what_would_widen_is_not_applied_and_said() {
         ("log", "log = \"trace\""),
         ("otlp_endpoint", "otlp_endpoint = \"http://evil.invalid\""),
         ("checkpoints", "checkpoints = false"),
+        ("instructions", "instructions = false"),
     ];
     // Nothing is wider than the default set of tools, and nothing is ruled out by default.
     let is_other = |key: &&key::Key| {
         let rest = [
             "disable_bypass_permissions",
+            "memory",
             "sandbox_allows",
             "sandbox_caches",
             "sandbox_hooks",

@@ -4,7 +4,7 @@ use super::*;
 use crate::settings::key::{find, nearest};
 
 /// A key, a good value in TOML, the same for a variable, and how it is shown.
-const GOOD: [(&str, &str, &str, &str); 49] = [
+const GOOD: [(&str, &str, &str, &str); 50] = [
     ("model", "\"m-1\"", "m-1", "\"m-1\""),
     ("fallback_model", "'other'", "other", "\"other\""),
     ("explore_model", "'small'", "small", "\"small\""),
@@ -41,6 +41,7 @@ const GOOD: [(&str, &str, &str, &str); 49] = [
     ),
     ("context_window", "200_000", "200_000", "200000"),
     ("max_output_tokens", "0x1000", "4096", "4096"),
+    ("compaction", "false", "false", "false"),
     ("stream_first_byte_timeout_ms", "1", "1", "1"),
     ("stream_idle_timeout_ms", "3000", " 3000 ", "3000"),
     (

@@ -86,7 +86,7 @@ pub(crate) fn fit(transcript: &Transcript, entry: &Entry) -> Fitted {
                 })]);
             }
         }
-        Entry::Retry { .. } | Entry::Continue(_) | Entry::TurnEnd(_) => {
+        Entry::Continue(_) | Entry::TurnEnd(_) => {
             if ended {
                 return fitted.without(FaultKind::OutsideOfTurn);
             }
@@ -106,7 +106,11 @@ pub(crate) fn fit(transcript: &Transcript, entry: &Entry) -> Fitted {
                 });
             }
         }
-        Entry::Discarded { .. } | Entry::Spent { .. } | Entry::Shortened { .. } => {}
+        // A summary may be asked for, and asked for again, while no turn is under way.
+        Entry::Retry { .. }
+        | Entry::Discarded { .. }
+        | Entry::Spent { .. }
+        | Entry::Shortened { .. } => {}
     }
     fitted
 }

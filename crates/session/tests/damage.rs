@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tooloop_kernel::{Continue, Entry, Transcript, TurnEnd};
+use tooloop_kernel::{CompactionTrigger, Continue, Entry, Transcript, TurnEnd};
 use tooloop_model::{
-    AssistantMessage, Content, ContentBlock, HistoryMessage, Message, ToolInput, ToolResult,
-    ToolUse,
+    AssistantMessage, Content, ContentBlock, HistoryMessage, Message, ModelError, ModelErrorKind,
+    ToolInput, ToolResult, ToolUse,
 };
 use tooloop_session::{
     Catalog, FaultKind, Header, JsonlStore, Line, MAX_LINE, SessionId, Store, StoreError,
@@ -75,6 +75,40 @@ fn entries() -> Vec<Entry> {
         entries.push(Entry::TurnEnd(TurnEnd::Completed));
     }
     entries
+}
+
+/// The same turns and two more, summed up in between and taken back to before that.
+fn long() -> Vec<Entry> {
+    let mut long = entries();
+    let rest = long.split_off(9);
+    // The first turn has five messages, of which its answer is kept.
+    long.push(summed_up(3));
+    long.extend(rest);
+    long.push(Entry::Shortened {
+        results: vec!["tu_1_a".into(), "tu_1_b".into()],
+        before: 2_000,
+        after: 1_000,
+    });
+    long.push(summed_up(2));
+    for (prompt, back) in [("three", 3), ("three again", 1), ("one again", 1)] {
+        long.push(Entry::message(Message::user(prompt)));
+        long.push(Entry::TurnEnd(TurnEnd::Completed));
+        long.push(Entry::Rewound { turn: back });
+    }
+    long.push(Entry::message(Message::user("the last")));
+    long
+}
+
+fn summed_up(cut: usize) -> Entry {
+    Entry::Compacted {
+        cut,
+        summary: "what {\"seq\":7} was é".into(),
+        request: vec![Content::Text("prompt".into())],
+        carried: Vec::new(),
+        trigger: CompactionTrigger::Manual,
+        before: 2_000,
+        after: 1_000,
+    }
 }
 
 fn journal_of(entries: &[Entry]) -> Journal {
@@ -219,6 +253,7 @@ fn check(path: &Path, damaged: &[u8]) -> Transcript {
 
 fn messages(entries: &[Entry]) -> Vec<Message> {
     let mut transcript = Transcript::default();
+    transcript.keep_past();
     entries.iter().for_each(|entry| transcript.apply(entry));
     said(&transcript)
 }
@@ -618,6 +653,83 @@ fn what_does_not_fit_is_named() {
             ],
             &[],
         ),
+        // A summary that is asked for again while no turn is under way.
+        (
+            vec![
+                user("x"),
+                says(),
+                end(),
+                Entry::Retry {
+                    call: 2,
+                    attempt: 1,
+                    error: ModelError::new(ModelErrorKind::Overloaded, "later"),
+                    wait_ms: 1,
+                    voided: false,
+                },
+            ],
+            &[],
+        ),
+        // A summary for what is not there, for all there is, for a part of a pair.
+        (
+            vec![user("x"), says(), end(), summed_up(0)],
+            &["no_such_cut"],
+        ),
+        (
+            vec![user("x"), says(), end(), summed_up(2)],
+            &["no_such_cut"],
+        ),
+        (
+            vec![user("x"), says(), end(), summed_up(usize::MAX)],
+            &["no_such_cut"],
+        ),
+        (
+            vec![
+                user("x"),
+                reply(&["a"]),
+                answer("a"),
+                says(),
+                end(),
+                summed_up(2),
+            ],
+            &["no_such_cut"],
+        ),
+        (
+            vec![user("x"), reply(&["a"]), summed_up(1)],
+            &["no_such_cut"],
+        ),
+        (vec![summed_up(1)], &["no_such_cut"]),
+        (
+            vec![
+                user("x"),
+                reply(&["a"]),
+                answer("a"),
+                says(),
+                end(),
+                summed_up(3),
+            ],
+            &[],
+        ),
+        // What it stands for can be taken back by then, and it stands for no turn.
+        (
+            vec![
+                user("x"),
+                says(),
+                end(),
+                summed_up(1),
+                Entry::Rewound { turn: 2 },
+            ],
+            &["no_such_turn"],
+        ),
+        (
+            vec![
+                user("x"),
+                says(),
+                end(),
+                summed_up(1),
+                Entry::Rewound { turn: 1 },
+            ],
+            &[],
+        ),
         // A death while calls ran is none.
         (vec![user("x"), reply(&["a"]), started("a")], &[]),
         (vec![user("x"), user("y"), says()], &[]),
@@ -627,6 +739,31 @@ fn what_does_not_fit_is_named() {
         assert_eq!(names(&path), expected, "{entries:?}");
         check(&path, &whole);
     }
+}
+
+#[test]
+fn a_lost_line_before_a_summary_parts_no_call_from_its_result() {
+    let all = long();
+    let Journal { _root, path, whole } = journal_of(&all);
+    assert_eq!(names(&path), [""; 0]);
+    check(&path, &whole);
+    let mut without_cut = 0;
+    for number in 1..=all.len() {
+        let lost = line(&whole, number);
+        let mut damaged = whole.clone();
+        damaged.drain(lost.clone());
+        fs::write(&path, &damaged).unwrap();
+        without_cut += names(&path)
+            .iter()
+            .filter(|name| **name == "no_such_cut")
+            .count();
+        check(&path, &damaged);
+        // Half of it is left.
+        let mut damaged = whole.clone();
+        damaged.drain(lost.start + lost.len() / 2..lost.end);
+        check(&path, &damaged);
+    }
+    assert!(without_cut > 0, "no summary has lost its place");
 }
 
 #[test]
@@ -831,8 +968,12 @@ proptest! {
 
     /// Behind a whole header anything may have happened.
     #[test]
-    fn whatever_happened_it_goes_on(harms in prop::collection::vec(harm(), 1..6)) {
-        let Journal { _root, path, whole } = journal();
+    fn whatever_happened_it_goes_on(
+        harms in prop::collection::vec(harm(), 1..6),
+        is_long in any::<bool>(),
+    ) {
+        let entries = if is_long { long() } else { entries() };
+        let Journal { _root, path, whole } = journal_of(&entries);
         let header = line(&whole, 0).end;
         check(&path, &harmed(&whole, header, &harms));
     }

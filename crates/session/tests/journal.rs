@@ -9,14 +9,14 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use tooloop_kernel::{Entry, Transcript, TurnEnd};
+use tooloop_kernel::{CompactionTrigger, Continue, Entry, Transcript, TurnEnd};
 use tooloop_model::{
-    AssistantMessage, ContentBlock, JsonObject, Message, ToolInput, ToolResult, ToolUse,
+    AssistantMessage, Content, ContentBlock, JsonObject, Message, ToolInput, ToolResult, ToolUse,
 };
 use tooloop_session::{
     Catalog, ForkedFrom, Header, JsonlStore, Line, MemoryStore, Record, SessionId, Store,
     StoreError, WorksFor, conformance, inherited_outputs, outputs_beside, read_lines, read_past,
-    read_records, subagents_beside, subagents_of,
+    read_records, read_whole, subagents_beside, subagents_of,
 };
 
 fn entries() -> Vec<Entry> {
@@ -38,6 +38,72 @@ fn entries() -> Vec<Entry> {
         Entry::CallFinished(ToolResult::text("tu_1".into(), "日")),
         Entry::TurnEnd(TurnEnd::Completed),
     ]
+}
+
+fn says(text: &str) -> Entry {
+    Entry::message(Message::Assistant(AssistantMessage {
+        content: vec![ContentBlock::Text {
+            text: text.into(),
+            vendor: None,
+        }],
+        ..AssistantMessage::default()
+    }))
+}
+
+fn summed_up(cut: usize, summary: &str) -> Entry {
+    Entry::Compacted {
+        cut,
+        summary: summary.into(),
+        request: vec![Content::Text("what é is wanted".into())],
+        carried: vec![Content::Text("the plan".into())],
+        trigger: CompactionTrigger::Auto,
+        before: 900,
+        after: 90,
+    }
+}
+
+/// A conversation that was cut short, summed up twice and taken back to before both.
+fn long() -> Vec<Entry> {
+    let long = format!("begin {} end", "日".repeat(400));
+    let mut entries = entries();
+    entries[3] = Entry::CallFinished(ToolResult::text("tu_1".into(), long));
+    entries.insert(4, Entry::Continue(Continue::NextStep));
+    entries.insert(5, says("first"));
+    entries.extend([
+        Entry::message(Message::user("two")),
+        Entry::Shortened {
+            results: vec!["tu_1".into()],
+            before: 900,
+            after: 500,
+        },
+        says("second"),
+        Entry::TurnEnd(TurnEnd::Completed),
+        // Of the six messages that there are, the first turn.
+        summed_up(4, "the first turn"),
+        Entry::message(Message::user("three")),
+        says("third"),
+        Entry::TurnEnd(TurnEnd::Completed),
+        summed_up(3, "both turns"),
+        Entry::message(Message::user("four")),
+        says("fourth"),
+        Entry::TurnEnd(TurnEnd::Completed),
+        Entry::Rewound { turn: 4 },
+        Entry::Rewound { turn: 2 },
+        Entry::message(Message::user("two, otherwise")),
+        says("second, otherwise"),
+        Entry::TurnEnd(TurnEnd::Completed),
+        Entry::Rewound { turn: 1 },
+        Entry::message(Message::user("anew")),
+    ]);
+    entries
+}
+
+/// What entries come to while they are written.
+fn live(entries: &[Entry]) -> Transcript {
+    let mut transcript = Transcript::default();
+    transcript.keep_past();
+    entries.iter().for_each(|entry| transcript.apply(entry));
+    transcript
 }
 
 fn write(catalog: &Catalog, entries: &[Entry]) -> JsonlStore {
@@ -111,11 +177,20 @@ fn records_form_a_chain() {
 fn a_journal_cut_at_every_byte_opens_and_goes_on() {
     let root = tempfile::tempdir().unwrap();
     let catalog = Catalog::new(root.path(), Path::new("/w"));
-    let all = entries();
-    let path = write(&catalog, &all).path().to_owned();
+    cut_at_every_byte(&catalog, &entries(), "\n");
+    // What is before the first summary is the same again.
+    cut_at_every_byte(&catalog, &long(), "\"compacted\"");
+}
+
+/// Cuts it at every byte from this text on.
+fn cut_at_every_byte(catalog: &Catalog, all: &[Entry], from: &str) {
+    let path = write(catalog, all).path().to_owned();
     let whole = fs::read(&path).unwrap();
-    let header = whole.iter().position(|byte| *byte == b'\n').unwrap();
-    for cut in header..=whole.len() {
+    let from = String::from_utf8(whole.clone())
+        .unwrap()
+        .find(from)
+        .unwrap();
+    for cut in from..=whole.len() {
         fs::write(&path, &whole[..cut]).unwrap();
         let (mut store, kept, warnings) = open(&path);
         assert_eq!(kept, all[..kept.len()], "cut at {cut}");
@@ -129,11 +204,62 @@ fn a_journal_cut_at_every_byte_opens_and_goes_on() {
         let (_, again, warnings) = open(&path);
         assert_eq!(warnings, [""; 0], "cut at {cut}");
         assert_eq!(again.len(), kept.len() + 1);
-        let mut transcript = Transcript::default();
-        again.iter().for_each(|entry| transcript.apply(entry));
+        let transcript = live(&again);
         let last = transcript.messages().last().unwrap();
         assert_eq!(last.message(), &Message::user("next"));
     }
+}
+
+#[test]
+fn what_was_summed_up_and_taken_back_is_read_as_it_was_live() {
+    let root = tempfile::tempdir().unwrap();
+    let catalog = Catalog::new(root.path(), Path::new("/w"));
+    let all = long();
+    let counts = |transcript: &Transcript| {
+        let messages = transcript.messages().len();
+        (
+            messages,
+            transcript.turns().to_vec(),
+            transcript.summed_up(),
+        )
+    };
+    let mut seen = Vec::new();
+    for end in 1..=all.len() {
+        let entries = &all[..end];
+        let expected = live(entries);
+        let path = write(&catalog, entries).path().to_owned();
+        let opened = JsonlStore::open(&path).unwrap();
+        assert_eq!(opened.warnings, [""; 0], "{entries:?}");
+        assert_eq!(opened.transcript, expected, "after {end} entries");
+        drop(opened);
+        let past = read_past(&path, |_| {}).unwrap().transcript;
+        assert_eq!(past, expected, "after {end} entries");
+        // And from there on the way leads back as it does live.
+        let whole = read_whole(&path).unwrap();
+        for turn in 1..=expected.turns().len() {
+            let back = Entry::Rewound { turn };
+            let mut read = whole.clone();
+            read.apply(&back);
+            let mut was = expected.clone();
+            was.apply(&back);
+            assert_eq!(read, was, "after {end} entries, back to {turn}");
+            assert!(!read.lacks_past() && read.messages().len() < expected.messages().len().max(2));
+        }
+        if matches!(
+            all[end - 1],
+            Entry::Compacted { .. } | Entry::Rewound { .. }
+        ) {
+            seen.push(counts(&expected));
+        }
+    }
+    let expected = [
+        (3, vec![0, 1], 1),
+        (3, vec![0, 0, 1], 2),
+        (3, vec![0, 0, 1], 2),
+        (1, vec![0], 1),
+        (0, vec![], 0),
+    ];
+    assert_eq!(seen, expected);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::random::Random;
 use crate::script::{
     Act, AdvicePlan, Advised, After, AnswerPlan, Block, CallPlan, Ceilings, Death, DiskFault,
     DiskTrouble, End, Fault, Form, How, IdKind, InputKind, Judged, Knobs, Loss, Moment, Place,
-    Reply, Said, Script, StopPlan, ToolKind, What,
+    Prepared, Reply, Said, Script, StopPlan, SummaryPlan, ToolKind, What,
 };
 
 impl Script {
@@ -20,17 +20,28 @@ impl Script {
         let calls = random.many(2, 7, call_plan);
         let plans = calls.len() as u64;
         let advice = random.many(0, 10, |random| advice(random, plans));
-        let mut replies = random.many(2, 28, |random| reply(random, faulty, plans));
+        let mut knobs = knobs(random);
+        let windows = [(2, 2_500), (3, 4_000), (2, 6_000), (1, 10_000)];
+        knobs.window = random.chance(35).then(|| random.weighted(&windows));
+        knobs.summary_hook = random.chance(20);
+        // What fills a window takes long.
+        let (more, longer) = if knobs.window.is_some() {
+            (50, 14)
+        } else {
+            (0, 0)
+        };
+        let mut replies = random.many(2, 28 + more, |random| reply(random, faulty, plans));
         persist(random, &mut replies);
         Self {
-            knobs: knobs(random),
-            acts: random.many(4, 16, |random| act(random, deadly)),
+            acts: random.many(4, 16 + longer, |random| act(random, deadly, &knobs)),
+            knobs,
             replies,
             calls,
             answers: random.many(0, 8, answer),
             disk: random.many(0, u64::from(faulty) * 2, disk_fault),
             stops: stops(random),
             advice,
+            summaries: random.many(0, 4, summary),
             deaths: random.many(0, u64::from(deadly) * 3, death),
         }
     }
@@ -84,6 +95,19 @@ fn knobs(random: &mut Random) -> Knobs {
             .then(|| random.weighted(&[(1, Form::Native), (1, Form::Tool)])),
         hook: random.chance(15),
         tool_hook: random.chance(25),
+        window: None,
+        summary_hook: false,
+    }
+}
+
+fn summary(random: &mut Random) -> SummaryPlan {
+    SummaryPlan {
+        wait: random.weighted(&[(3, 0), (2, 8), (1, 900)]),
+        what: random.weighted(&[
+            (3, Prepared::Nothing),
+            (3, Prepared::Refuse),
+            (1, Prepared::Late),
+        ]),
     }
 }
 
@@ -142,7 +166,7 @@ fn below(random: &mut Random, bound: u32) -> u32 {
     u32::try_from(random.below(u64::from(bound))).unwrap_or(0)
 }
 
-fn act(random: &mut Random, deadly: bool) -> Act {
+fn act(random: &mut Random, deadly: bool, knobs: &Knobs) -> Act {
     let what = random.weighted(&[
         (12, What::Prompt),
         (1, What::Blank),
@@ -154,6 +178,7 @@ fn act(random: &mut Random, deadly: bool) -> Act {
         (1, What::Model),
         (2, What::Look),
         (1, What::Rewind(0)),
+        (1 + 2 * u64::from(knobs.window.is_some()), What::Compact),
         (1, What::Close),
         (1, What::Leave),
         (u64::from(deadly), What::Die(Loss::Process(0))),
@@ -166,7 +191,7 @@ fn act(random: &mut Random, deadly: bool) -> Act {
     };
     let idle = match what {
         What::Prompt => 80,
-        What::Wake | What::Rewind(_) => 60,
+        What::Wake | What::Rewind(_) | What::Compact => 60,
         What::Steer | What::FollowUp | What::Interrupt | What::Desert | What::Die(_) => 5,
         What::Blank | What::Model | What::Look | What::Close | What::Leave => 30,
     };

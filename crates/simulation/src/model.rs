@@ -41,7 +41,7 @@ impl Provider for SimulatedModel {
         let world = self.0.lock();
         let knobs = &world.script.knobs;
         ModelInfo {
-            context_window: 200_000,
+            context_window: knobs.window.unwrap_or(200_000),
             max_output_tokens: 8_192,
             price: knobs.priced.then(|| price(model)),
             images: false,
@@ -57,9 +57,15 @@ impl Provider for SimulatedModel {
         let shared = self.0.clone();
         Box::pin(async move {
             let asked = shared.lock().request(&request);
-            let Some((call, reply)) = asked else {
+            let Some((call, mut reply)) = asked else {
                 return std::future::pending().await;
             };
+            if shared.lock().is_too_long() {
+                reply.end = End::Refused(Fault {
+                    kind: ModelErrorKind::ContextTooLong,
+                    retry_after: None,
+                });
+            }
             let life = shared.lock().life.number;
             let listener = Listener { shared, life, call };
             pause(reply.wait).await;
@@ -204,6 +210,8 @@ impl World {
             self.life.newest_fault = Some((fault.kind, retry_after));
             if let Some(served) = &mut self.life.served {
                 served.failed = true;
+                self.life.too_long |=
+                    fault.kind == ModelErrorKind::ContextTooLong && !served.is_summary;
             }
         }
         Some(ModelError {
@@ -224,14 +232,16 @@ impl World {
         match event {
             StreamEvent::TextDelta { text, .. } => {
                 served.text.push_str(text);
-                served.shown |= !text.is_empty();
+                served.shown |= !text.is_empty() && !served.is_summary;
             }
-            StreamEvent::ThinkingDelta { text, .. } => served.shown |= !text.is_empty(),
+            StreamEvent::ThinkingDelta { text, .. } => {
+                served.shown |= !text.is_empty() && !served.is_summary;
+            }
             StreamEvent::BlockStart {
                 block: BlockStart::ToolUse { name, .. },
                 index,
             } => {
-                served.shown = true;
+                served.shown |= !served.is_summary;
                 served.calls.push(ServedCall {
                     index: *index,
                     tool: tools::kind(name).unwrap_or(ToolKind::Gone),
@@ -251,7 +261,8 @@ impl World {
                     let input = tooloop_model::ToolInput::parse(&newest.input);
                     let plan = tools::plan_of(script, &input);
                     newest.complete = true;
-                    newest.free = newest.tool == ToolKind::Look
+                    newest.free = !served.is_summary
+                        && newest.tool == ToolKind::Look
                         && plan.is_some_and(|plan| {
                             plan.place == Place::Free || granted.contains(plan.place.host())
                         });

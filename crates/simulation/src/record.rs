@@ -1,5 +1,6 @@
 //! What is on record, and whether it may be.
 
+mod room;
 mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,6 +58,14 @@ pub(crate) struct Record {
     closes_the_past: bool,
     /// Why the model may be called.
     pub(crate) going_on: bool,
+    /// What the user wants now, word for word.
+    pub(crate) wanted: Vec<String>,
+    /// A summary is made so that the turn can go on.
+    pub(crate) sums_up: bool,
+    /// What is tried again is tried when room was made.
+    owes_retry: bool,
+    /// The next request is tried again.
+    is_retry: bool,
 }
 
 impl Record {
@@ -174,6 +183,7 @@ impl World {
     pub(crate) fn entry(&mut self, entry: &Entry, end: usize) {
         self.tell(|| format!("  record {}", crate::words::entry(entry)));
         let mut kept = None;
+        let mut rest = None;
         match entry {
             Entry::Message(message) => match message.message() {
                 Message::User(content) => self.user_says(content),
@@ -205,16 +215,33 @@ impl World {
                 self.see("rewound");
                 let in_turn = self.record.in_turn;
                 self.require(Law::Report, !in_turn, || "it goes back in a turn".into());
-                kept = turn.checked_sub(1).and_then(|place| {
-                    let messages = *self.folded.turns().get(place)?;
-                    self.folded.messages().get(..messages).map(<[_]>::to_vec)
-                });
-                let known = kept.is_some();
+                let begins = turn.checked_sub(1);
+                let begins = begins.and_then(|place| self.folded.turns().get(place).copied());
+                let known = begins.is_some();
+                if *turn > self.folded.summed_up() {
+                    kept = begins.and_then(|messages| {
+                        self.folded.messages().get(..messages).map(<[_]>::to_vec)
+                    });
+                } else {
+                    self.see("rewound to before a summary");
+                }
                 self.require(Law::Truth, known, || format!("there is no turn {turn}"));
             }
-            // The window is larger than any conversation here.
-            Entry::Shortened { .. } | Entry::Compacted { .. } => {
-                self.break_law(Law::Truth, "room is made where there is enough");
+            Entry::Shortened {
+                results,
+                before,
+                after,
+            } => self.cuts_short(results, *before, *after),
+            Entry::Compacted {
+                cut,
+                summary,
+                trigger,
+                before,
+                after,
+                ..
+            } => {
+                self.is_summed_up(*cut, summary, *trigger, (*before, *after));
+                rest = self.folded.messages().get(*cut..).map(<[_]>::to_vec);
             }
             Entry::Continue(reason) => self.continues(reason),
             Entry::TurnEnd(why) => self.ends(why),
@@ -225,6 +252,19 @@ impl World {
             let same = self.folded.messages() == kept;
             self.require(Law::OneFold, same, || {
                 "it went back too far, or not far enough".into()
+            });
+        }
+        if let Some(rest) = rest {
+            let same = self.folded.messages().get(1..) == Some(&rest);
+            self.require(Law::OneFold, same, || {
+                "a summary stands for more or less than it says".into()
+            });
+        }
+        if let Entry::Rewound { turn } = entry {
+            let turns = self.folded.turns().len() + 1;
+            let back = *turn == turns && self.folded.summed_up() < *turn;
+            self.require(Law::OneFold, back, || {
+                format!("it went back to turn {turns}, not to {turn}")
             });
         }
         let resumed = std::mem::take(&mut self.record.closes_the_past);
@@ -251,7 +291,8 @@ impl World {
         self.require(Law::Pairing, open == 0, || {
             format!("the user speaks while {open} calls are open")
         });
-        if !self.record.in_turn {
+        let begins = !self.record.in_turn;
+        if begins {
             self.life.turns += 1;
             self.life.hook_stops = false;
             self.record = Record {
@@ -296,8 +337,11 @@ impl World {
         self.require(Law::Truth, !overtaken, || {
             format!("{text:?} has overtaken what was said before it")
         });
-        if words.delivery == Delivery::Notice {
-            self.see("notice");
+        let text = words.text;
+        match words.delivery {
+            Delivery::Notice | Delivery::Aside => self.see("notice"),
+            Delivery::Steer => self.record.wanted.push(text),
+            Delivery::FollowUp => self.record.wanted = vec![text],
         }
     }
 

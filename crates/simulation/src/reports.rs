@@ -18,6 +18,7 @@ impl World {
         self.life.resuming = true;
         let entries = self.disk.reopen(self.lost.take());
         self.folded = Transcript::default();
+        self.folded.keep_past();
         self.record = Record::default();
         for (entry, end) in &entries {
             self.record.note(entry, *end);
@@ -124,7 +125,7 @@ impl World {
             return;
         }
         let failed = self.life.append_failed || self.life.flush_failed;
-        if failed || self.record.in_turn {
+        if failed || self.record.in_turn || self.life.compacting > 0 {
             return;
         }
         let open = self.folded.open_calls().len();

@@ -6,7 +6,7 @@ use tooloop_model::{Content, Message, Request, ToolUseId};
 
 use crate::law::Law;
 use crate::script::{Moment, Reply};
-use crate::world::World;
+use crate::world::{Served, World};
 
 impl World {
     /// The model is asked. Returns the number of the call, and what it will do.
@@ -29,14 +29,23 @@ impl World {
         }
         self.see("request");
         self.judge_request(request);
-        if !std::mem::take(&mut self.record.again) {
-            self.record.steps += 1;
+        let is_summary = is_summary(request);
+        let again = std::mem::take(&mut self.record.again);
+        if is_summary {
+            self.see("summary");
+        } else {
+            self.record.steps += u32::from(!again);
+            self.record.going_on = false;
+            self.life.too_long = false;
+            self.steps_on();
         }
-        self.record.going_on = false;
         self.life.call += 1;
         self.life.newest_fault = None;
         let served = self.reserves(request);
-        self.life.served = Some(served);
+        self.life.served = Some(Served {
+            is_summary,
+            ..served
+        });
         self.alive().then_some((self.life.call, reply))
     }
 
@@ -45,13 +54,28 @@ impl World {
         self.require(Law::RecordFirst, !failed, || {
             "the model is asked after an append that failed".into()
         });
+        let summary = is_summary(request);
         let (in_turn, going_on) = (self.record.in_turn, self.record.going_on);
-        self.require(Law::RecordFirst, in_turn && going_on, || {
+        let asked_for = summary && !in_turn && self.life.compacting > 0;
+        self.require(Law::RecordFirst, in_turn && going_on || asked_for, || {
             format!("the model is asked without a reason on record, in a turn: {in_turn}")
         });
-        let same = request.messages == self.folded.messages();
+        let same = if summary {
+            self.is_of_record(request)
+        } else {
+            request.messages == self.folded.messages()
+        };
         self.require(Law::RecordFirst, same, || {
             "what the model is told is not what is on record".into()
+        });
+        let lost = self
+            .record
+            .wanted
+            .iter()
+            .find(|wanted| !says(request, wanted));
+        let lost = lost.cloned().filter(|_| in_turn);
+        self.require(Law::Truth, lost.is_none(), || {
+            format!("the model is not told what the user wants now: {lost:?}")
         });
         let open = self.folded.open_calls().len();
         self.require(Law::Pairing, open == 0, || {
@@ -72,10 +96,14 @@ impl World {
         self.require(Law::Bounds, busy.is_none(), || {
             format!("the model is asked while {busy:?} runs")
         });
-        let models = if self.record.fell_back {
-            vec!["fallback".into()]
-        } else {
-            self.life.models.clone()
+        let models = match (in_turn, self.record.fell_back) {
+            (true, true) => vec!["fallback".into()],
+            (true, false) => self.life.models.clone(),
+            // Nothing is on record of who sums up what nobody waits for to go on.
+            (false, _) => {
+                let fallback = self.script.knobs.fallback.then(|| "fallback".into());
+                self.life.models.iter().cloned().chain(fallback).collect()
+            }
         };
         self.require(Law::Truth, models.contains(&request.model), || {
             format!("{} is asked, not one of {models:?}", request.model)
@@ -87,14 +115,74 @@ impl World {
             knobs.cap
         };
         // A ceiling may make it smaller.
-        let limited = knobs.limits.tokens.is_some() || knobs.limits.cost.is_some();
+        let limited =
+            knobs.limits.tokens.is_some() || knobs.limits.cost.is_some() || knobs.window.is_some();
         let asked = request.max_output_tokens;
         let less = asked.is_some_and(|asked| cap.is_none_or(|cap| asked < cap));
-        self.require(Law::Truth, asked == cap || limited && less, || {
+        let fits = asked == cap || limited && less || summary && asked.is_some();
+        self.require(Law::Truth, fits, || {
             format!("the output cap is {:?}", request.max_output_tokens)
         });
-        let over = knobs_spent(self);
+        let over = !summary && knobs_spent(self);
         self.require(Law::Bounds, !over, || "the model is asked too often".into());
+    }
+}
+
+/// Whether it asks for a summary.
+fn is_summary(request: &Request) -> bool {
+    let newest = request.messages.last().map(|newest| newest.message());
+    let Some(Message::User(content)) = newest else {
+        return false;
+    };
+    let asks = |text: &str| text.contains("is about to be summed up");
+    content
+        .iter()
+        .any(|part| matches!(part, Content::Text(text) if asks(text)))
+}
+
+/// Whether a user's message in it is this, word for word.
+fn says(request: &Request, words: &str) -> bool {
+    request
+        .messages
+        .iter()
+        .any(|message| match message.message() {
+            Message::User(content) => content
+                .iter()
+                .any(|part| matches!(part, Content::Text(text) if text == words)),
+            Message::Assistant(_) | Message::ToolResults(_) => false,
+        })
+}
+
+impl World {
+    /// A summary is of the whole conversation, or of the newest part of it with words that say so.
+    fn is_of_record(&self, request: &Request) -> bool {
+        let Some((_, told)) = request.messages.split_last() else {
+            return false;
+        };
+        let known = self.folded.messages();
+        if told == known {
+            return true;
+        }
+        let Some((first, newest)) = told.split_first() else {
+            return false;
+        };
+        let left_out = |text: &str| text.starts_with("(The beginning of the conversation is left");
+        let says_so = match first.message() {
+            Message::User(content) => {
+                matches!(content.first(), Some(Content::Text(text)) if left_out(text))
+            }
+            Message::Assistant(_) | Message::ToolResults(_) => false,
+        };
+        says_so && known.ends_with(newest)
+    }
+
+    /// Whether the newest request is more than the model's window holds.
+    pub(crate) fn is_too_long(&self) -> bool {
+        let (input, _) = self.sent();
+        self.script
+            .knobs
+            .window
+            .is_some_and(|window| input > window)
     }
 }
 

@@ -23,6 +23,8 @@ pub struct Script {
     pub stops: Vec<StopPlan>,
     /// What is said of calls before they are judged.
     pub advice: Vec<AdvicePlan>,
+    /// What a hook says before the conversation is summed up.
+    pub summaries: Vec<SummaryPlan>,
     /// How the lives of the process end before their time, one for each life.
     pub deaths: Vec<Death>,
 }
@@ -60,6 +62,10 @@ pub struct Knobs {
     pub hook: bool,
     /// Whether a hook is told of calls.
     pub tool_hook: bool,
+    /// The model's window in tokens; more than any conversation has if `None`.
+    pub window: Option<u64>,
+    /// Whether a hook is told before the conversation is summed up.
+    pub summary_hook: bool,
 }
 
 /// What may be used up.
@@ -124,6 +130,8 @@ impl Default for Knobs {
             form: None,
             hook: false,
             tool_hook: false,
+            window: None,
+            summary_hook: false,
         }
     }
 }
@@ -156,6 +164,26 @@ pub enum Advised {
     Stop,
     /// It fails.
     Fail,
+    /// It takes too long.
+    Late,
+}
+
+/// What a hook says before the conversation is summed up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SummaryPlan {
+    /// After how many milliseconds.
+    pub wait: u64,
+    /// What.
+    pub what: Prepared,
+}
+
+/// What a hook says before the conversation is summed up.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Prepared {
+    /// Nothing.
+    Nothing,
+    /// It is not to be.
+    Refuse,
     /// It takes too long.
     Late,
 }
@@ -201,6 +229,8 @@ pub enum What {
     Look,
     /// Takes the conversation back to before a turn.
     Rewind(usize),
+    /// Has the conversation summed up.
+    Compact,
     /// Closes the session and goes on with it in a new one.
     Close,
     /// Drops the session without closing it, and goes on with it in a new one.

@@ -26,6 +26,7 @@ pub fn shrink(
         search.cut(|script| &mut script.answers);
         search.cut(|script| &mut script.stops);
         search.cut(|script| &mut script.advice);
+        search.cut(|script| &mut script.summaries);
         search.cut_blocks();
         search.cut(|script| &mut script.calls);
         search.simplify();
@@ -186,7 +187,7 @@ impl<F: FnMut(&Script) -> bool> Search<F> {
 
     fn simplify_knobs(&mut self) {
         let dull = Knobs::default();
-        let changes: [fn(&mut Knobs, &Knobs); 18] = [
+        let changes: [fn(&mut Knobs, &Knobs); 20] = [
             |knobs, dull| knobs.max_parallel = dull.max_parallel,
             |knobs, dull| knobs.max_turns = dull.max_turns,
             |knobs, dull| (knobs.cap, knobs.larger_cap) = (dull.cap, dull.larger_cap),
@@ -205,6 +206,8 @@ impl<F: FnMut(&Script) -> bool> Search<F> {
             |knobs, dull| (knobs.fallback, knobs.hook) = (dull.fallback, dull.hook),
             |knobs, dull| knobs.tool_hook = dull.tool_hook,
             |knobs, dull| knobs.form = dull.form,
+            |knobs, dull| knobs.summary_hook = dull.summary_hook,
+            |knobs, dull| knobs.window = dull.window,
         ];
         for change in changes {
             let mut script = self.best.clone();

@@ -140,8 +140,8 @@ fn agent(shared: &Shared, script: &Script) -> anyhow::Result<Agent> {
     if knobs.hook {
         builder = builder.stop_hook(Arc::new(SimulatedHook(shared.clone())));
     }
-    if knobs.tool_hook {
-        builder = builder.hooks(tool_hook::hooks(shared));
+    if knobs.tool_hook || knobs.summary_hook {
+        builder = builder.hooks(tool_hook::hooks(shared, knobs));
     }
     builder = builder.limits(Limits {
         tool_calls: knobs.limits.calls,

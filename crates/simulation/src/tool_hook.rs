@@ -8,14 +8,24 @@ use tooloop::hooks::{HookEnd, HookEvent, HookOutcome, HookRule, HookRunner, Hook
 use tooloop_model::{JsonObject, ToolUseId};
 
 use crate::law::Law;
-use crate::script::{AdvicePlan, Advised, Moment};
+use crate::script::{AdvicePlan, Advised, Knobs, Moment, Prepared, SummaryPlan};
 use crate::world::{Shared, World};
 
-/// The hooks of a world: one for calls of the tools that are no one's answer.
-pub(crate) fn hooks(shared: &Shared) -> Hooks {
-    let rule = HookRule::new(HookEvent::PreToolUse, "simulated").matching("look|act|put|note");
+/// How long a hook may take that is told of a summary.
+const SUMMARY: Duration = Duration::from_secs(2);
+
+/// The hooks of a world: one for calls of the tools that are no one's answer, one for summaries.
+pub(crate) fn hooks(shared: &Shared, knobs: &Knobs) -> Hooks {
+    let rule = |event| HookRule::new(event, "simulated");
+    let calls = rule(HookEvent::PreToolUse).matching("look|act|put|note");
+    let summaries = HookRule {
+        timeout: SUMMARY,
+        ..rule(HookEvent::PreCompact)
+    };
+    let calls = knobs.tool_hook.then_some(calls);
+    let summaries = knobs.summary_hook.then_some(summaries);
     Hooks {
-        rules: vec![rule],
+        rules: calls.into_iter().chain(summaries).collect(),
         runner: std::sync::Arc::new(SimulatedRunner(shared.clone())),
     }
 }
@@ -25,6 +35,9 @@ struct SimulatedRunner(Shared);
 
 impl HookRunner for SimulatedRunner {
     fn run(&self, rule: &HookRule, input: Value) -> BoxFuture<'static, HookOutcome> {
+        if rule.event == HookEvent::PreCompact {
+            return prepare(self.0.clone(), rule.timeout);
+        }
         let shared = self.0.clone();
         let id = input.get("tool_use_id").and_then(Value::as_str);
         let id = ToolUseId(id.unwrap_or_default().into());
@@ -50,7 +63,61 @@ impl HookRunner for SimulatedRunner {
     }
 }
 
+/// What is said before the conversation is summed up.
+fn prepare(shared: Shared, timeout: Duration) -> BoxFuture<'static, HookOutcome> {
+    let plan = shared.lock().told_of_summary();
+    Box::pin(async move {
+        let Some(plan) = plan else {
+            return std::future::pending().await;
+        };
+        let wait = match plan.what {
+            Prepared::Late => timeout,
+            Prepared::Nothing | Prepared::Refuse => Duration::from_millis(plan.wait),
+        };
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+        let said = shared.lock().says_of_summary(plan.what);
+        match said {
+            Some(said) => said,
+            None => std::future::pending().await,
+        }
+    })
+}
+
 impl World {
+    fn told_of_summary(&mut self) -> Option<SummaryPlan> {
+        self.moment(Moment::Hook, 1, || "a hook is told of a summary".into());
+        if !self.alive() {
+            return None;
+        }
+        self.see("summary hook");
+        let plan = self.script.summaries.get(self.used.summaries).cloned();
+        self.used.summaries += 1;
+        Some(plan.unwrap_or(SummaryPlan {
+            wait: 0,
+            what: Prepared::Nothing,
+        }))
+    }
+
+    fn says_of_summary(&mut self, what: Prepared) -> Option<HookOutcome> {
+        self.moment(Moment::Answer, 2, || {
+            format!("the hook says of the summary: {what:?}")
+        });
+        if !self.alive() {
+            return None;
+        }
+        self.life.summary_refused = what == Prepared::Refuse;
+        Some(match what {
+            Prepared::Nothing => HookOutcome::exited(0, "", ""),
+            Prepared::Refuse => HookOutcome::exited(2, "", "not now"),
+            Prepared::Late => HookOutcome {
+                end: HookEnd::TimedOut,
+                ..HookOutcome::exited(0, "", "")
+            },
+        })
+    }
+
     fn consulted(&mut self, id: &ToolUseId) -> Option<AdvicePlan> {
         self.moment(Moment::Hook, 0, || format!("a hook is told of {id}"));
         if !self.alive() {

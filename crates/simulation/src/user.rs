@@ -47,6 +47,8 @@ struct Waiting {
     /// No other turn can have been under way when it began.
     alone: bool,
     text: Option<String>,
+    /// It is no turn: the conversation is summed up.
+    sums_up: bool,
 }
 
 struct User {
@@ -117,6 +119,7 @@ impl User {
                 What::Model => self.model().await?,
                 What::Look => self.look().await?,
                 What::Rewind(turn) => self.rewind(turn).await?,
+                What::Compact => self.compact().await,
                 What::Close => return Ok((Next::Again, true)),
                 What::Leave => return Ok((Next::Again, false)),
                 What::Die(loss) => {
@@ -146,13 +149,48 @@ impl User {
         self.begin(turn, None).await;
     }
 
+    async fn compact(&mut self) {
+        {
+            let mut world = self.shared.lock();
+            if world.life.compacting == 0 && !world.record.in_turn {
+                // It has tries of its own.
+                world.record.failures = 0;
+            }
+            world.life.compacting += 1;
+        }
+        let session = Arc::clone(&self.session);
+        let shared = self.shared.clone();
+        let turn = Box::pin(async move {
+            let compacted = session.compact(None).await;
+            let mut world = shared.lock();
+            world.life.compacting -= 1;
+            match compacted {
+                Ok(_) => {
+                    world.see("summed up on demand");
+                    Ok(None)
+                }
+                Err(SessionError::NotCompacted(_)) => {
+                    world.see("not summed up on demand");
+                    Ok(None)
+                }
+                Err(error) => Err(error),
+            }
+        });
+        self.begin_with(turn, None, true).await;
+    }
+
     /// The turn is begun at once: what is polled first is the command.
     async fn begin(&mut self, turn: Turn, text: Option<String>) {
+        self.begin_with(turn, text, false).await;
+    }
+
+    async fn begin_with(&mut self, turn: Turn, text: Option<String>, sums_up: bool) {
         let in_turn = self.shared.lock().record.in_turn;
         let mut waiting = Waiting {
             turn,
             alone: self.turns.is_empty() && !in_turn,
             text,
+            sums_up,
         };
         let polled = poll_fn(|context| Poll::Ready(waiting.turn.as_mut().poll(context))).await;
         match polled {
@@ -211,12 +249,13 @@ impl User {
             .filter(|words| words.delivery != Delivery::Notice)
             .map(|words| words.text.clone())
             .collect();
-        if !self.turns.is_empty() {
+        let deserted = self.turns.iter().filter(|turn| !turn.sums_up).count();
+        if deserted > 0 {
             world.life.uncertain.extend(said);
         }
-        world.life.deserted += self.turns.len();
+        world.life.deserted += deserted;
         drop(world);
-        self.turns.clear();
+        self.turns.retain(|turn| turn.sums_up);
     }
 
     async fn rewind(&mut self, turn: usize) -> Result<(), Gone> {
@@ -434,6 +473,7 @@ impl What {
             Self::Leave => 11,
             Self::Die(_) => 12,
             Self::Rewind(_) => 13,
+            Self::Compact => 14,
         }
     }
 }

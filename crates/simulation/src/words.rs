@@ -48,6 +48,14 @@ impl fmt::Display for Script {
                 place + 1
             )?;
         }
+        for (place, summary) in self.summaries.iter().enumerate() {
+            let (what, wait) = (summary.what, summary.wait);
+            writeln!(
+                formatter,
+                "summary {} that a hook is told of: {what:?} after {wait} ms",
+                place + 1
+            )?;
+        }
         for fault in &self.disk {
             writeln!(
                 formatter,
@@ -78,6 +86,7 @@ impl Script {
             + self.answers.len()
             + self.stops.len()
             + self.advice.len()
+            + self.summaries.len()
             + self.disk.len()
             + self.deaths.len()
     }
@@ -107,6 +116,7 @@ pub(crate) fn what(what: What) -> String {
         What::Wake => "has notices told".into(),
         What::Model => "takes another model".into(),
         What::Look => "looks".into(),
+        What::Compact => "has the conversation summed up".into(),
         What::Rewind(turn) => format!("goes back to before turn {turn}"),
         What::Close => "closes the session".into(),
         What::Leave => "drops the session".into(),
@@ -238,7 +248,16 @@ pub(crate) fn entry(entry: &Entry) -> String {
             )
         }
         Entry::Shortened { results, .. } => format!("{} results are cut short", results.len()),
-        Entry::Compacted { cut, .. } => format!("{cut} messages are summed up"),
+        Entry::Compacted {
+            cut,
+            trigger,
+            before,
+            after,
+            ..
+        } => format!(
+            "{cut} messages are summed up ({}), {before} tokens become {after}",
+            trigger.name()
+        ),
         Entry::Permission {
             tool_use_id,
             permission,

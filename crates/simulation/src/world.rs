@@ -89,6 +89,7 @@ pub(crate) struct Used {
     pub(crate) answers: usize,
     pub(crate) stops: usize,
     pub(crate) advice: usize,
+    pub(crate) summaries: usize,
     pub(crate) disk: usize,
     pub(crate) deaths: usize,
 }
@@ -167,6 +168,16 @@ pub(crate) struct Life {
     /// What was said and not sent, since no turn was under way.
     pub(crate) warned: usize,
     pub(crate) newest_fault: Option<(ModelErrorKind, Option<Duration>)>,
+    /// The newest request that is no summary's was refused as too long.
+    pub(crate) too_long: bool,
+    /// How often somebody waits for a summary.
+    pub(crate) compacting: u32,
+    /// The newest word of a hook on a summary was no.
+    pub(crate) summary_refused: bool,
+    /// Steps made since there is room again; `None` if it was never made.
+    pub(crate) since_room: Option<u32>,
+    /// Summaries that failed in a row where nobody had asked for them.
+    pub(crate) failed_summaries: u32,
 }
 
 /// Something that was said.
@@ -210,6 +221,8 @@ pub(crate) struct Served {
     pub(crate) stop: Option<StopReason>,
     /// It ended otherwise.
     pub(crate) failed: bool,
+    /// A summary was asked for.
+    pub(crate) is_summary: bool,
     /// Nobody listens any more.
     pub(crate) dropped: bool,
 }

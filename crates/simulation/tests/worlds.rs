@@ -135,6 +135,7 @@ fn script(knobs: Knobs, acts: &[(After, What)], replies: Vec<Reply>) -> Script {
         disk: Vec::new(),
         stops: Vec::new(),
         advice: Vec::new(),
+        summaries: Vec::new(),
         deaths: Vec::new(),
     }
 }

@@ -10,7 +10,7 @@ use tooloop_model::{JsonObject, RawJson, ToolDefinition};
 use tooloop_policy::Access;
 
 use crate::tool::parse_input;
-use crate::{Carried, Scope, Tool, ToolContext, ToolError, ToolOutput};
+use crate::{Carried, Scope, Tool, ToolContext, ToolError, ToolOutput, Withheld};
 
 /// A running call.
 pub type ToolFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send + 'a>>;
@@ -32,8 +32,10 @@ pub trait DynTool: Send + Sync + 'static {
     /// Runs.
     fn run<'a>(&'a self, input: &'a JsonObject, context: &'a ToolContext) -> ToolFuture<'a>;
 
-    /// What the model must still know after the conversation was summed up.
-    fn carried(&self) -> CarriedFuture<'_> {
+    /// What the model must still know after the conversation was summed up, without what is
+    /// withheld.
+    fn carried<'a>(&'a self, withheld: &'a Withheld) -> CarriedFuture<'a> {
+        let _ = withheld;
         Box::pin(std::future::ready(Vec::new()))
     }
 
@@ -76,8 +78,8 @@ impl<T: Tool> DynTool for Erased<T> {
         })
     }
 
-    fn carried(&self) -> CarriedFuture<'_> {
-        Box::pin(self.tool.carried())
+    fn carried<'a>(&'a self, withheld: &'a Withheld) -> CarriedFuture<'a> {
+        Box::pin(self.tool.carried(withheld))
     }
 
     fn reminder(&self, steps: u32) -> Option<String> {

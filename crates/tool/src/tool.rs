@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use tooloop_policy::Access;
 
 use crate::dynamic::{Erased, first_problem, schema_of};
-use crate::{DynTool, Scope, ToolContext, ToolError, ToolOutput};
+use crate::{DynTool, Scope, ToolContext, ToolError, ToolOutput, Withheld};
 
 /// Something that a model can ask for by name.
 pub trait Tool: Send + Sync + 'static {
@@ -46,8 +46,10 @@ pub trait Tool: Send + Sync + 'static {
 
     /// What of its state the model must still know after the conversation was summed up: the plan,
     /// the files that it has read lately. Asked for whenever that happens. The most important
-    /// first: what is too long is cut, and what is too much is left out.
-    fn carried(&self) -> impl Future<Output = Vec<Carried>> + Send {
+    /// first: what is too long is cut, and what is too much is left out. No call is made for it, and
+    /// nobody is asked: what `withheld` holds must not be in it.
+    fn carried(&self, withheld: &Withheld) -> impl Future<Output = Vec<Carried>> + Send {
+        let _ = withheld;
         std::future::ready(Vec::new())
     }
 

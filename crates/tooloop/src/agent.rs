@@ -246,6 +246,8 @@ impl Agent {
     #[must_use]
     pub fn session_on(&self, store: Box<dyn Store>, entries: &[Entry]) -> Session {
         let mut transcript = Transcript::default();
+        // It cannot be read from a store, and the way may lead there.
+        transcript.keep_past();
         entries.iter().for_each(|entry| transcript.apply(entry));
         let past = Past {
             transcript,

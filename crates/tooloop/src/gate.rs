@@ -184,6 +184,28 @@ impl RegistryGate {
         })
     }
 
+    /// What this tool may not read without a call that somebody might be asked about, as the rules
+    /// are when it is looked at.
+    pub(crate) fn unreadable(self: &Arc<Self>, tool: &str) -> Withheld {
+        let gate = Arc::clone(self);
+        let tool = tool.to_owned();
+        Withheld::by(move |path| {
+            let access = Access::read_only().reading(path);
+            !gate.decide(&tool, &access).is_allow()
+        })
+    }
+
+    /// What rules and the sandbox's border say.
+    fn decide(&self, tool: &str, access: &Access) -> Decision {
+        read(&self.policy, |policy| {
+            let decision = policy.decide(tool, access);
+            let border = self.border.as_ref().filter(|_| !decision.is_deny());
+            border
+                .and_then(|border| border.refuses(tool, access, policy))
+                .map_or(decision, |reason| Decision::Deny { reason })
+        })
+    }
+
     /// The exact rules that "always" would add for this call; empty if none would cover just it. What
     /// a line is seen to need beyond the sandbox is among them, so that it is asked about once.
     pub(crate) fn rules(&self, tool_use: &ToolUse) -> Vec<Rule> {
@@ -240,13 +262,7 @@ impl Gate for RegistryGate {
             let effect = access.effect;
             return Judgement { verdict, effect };
         }
-        let decision = read(&self.policy, |policy| {
-            let decision = policy.decide(&tool_use.name, &access);
-            let border = self.border.as_ref().filter(|_| !decision.is_deny());
-            border
-                .and_then(|border| border.refuses(&tool_use.name, &access, policy))
-                .map_or(decision, |reason| Decision::Deny { reason })
-        });
+        let decision = self.decide(&tool_use.name, &access);
         let decision = if self.only_reads && changes(&access) && !decision.is_deny() {
             let agent = self.agent.as_deref().unwrap_or("this agent");
             let reason = format!(

@@ -1,10 +1,11 @@
 //! Going back to an earlier turn, and forking a session there.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use tooloop_kernel::{Entry, Transcript};
-use tooloop_model::{Content, Message};
+use tooloop_model::{Content, HistoryMessage, Message};
 use tooloop_session::{ForkedFrom, Header, JsonlStore, Line, SessionId, files_beside, read_past};
 
 use crate::checkpoints::{self, Back, How};
@@ -88,10 +89,9 @@ impl Session {
             rewound.files = self.rewind_files(Back::Turn(turn), how).await?;
         }
         if rewind.what.conversation() {
-            rewound.prompt = if turn > transcript.summed_up() {
-                prompt_of(&transcript, turn)
-            } else {
-                self.past_prompt(turn).await
+            rewound.prompt = match transcript.since(turn) {
+                Some(messages) => prompt_of(messages),
+                None => self.past_prompt(turn).await,
             };
             if !rewind.dry_run {
                 self.rewind(turn).await?;
@@ -136,14 +136,10 @@ impl Session {
     }
 }
 
-/// What a turn began with: what the user said before the model did.
-fn prompt_of(transcript: &Transcript, turn: usize) -> Vec<Content> {
-    let start = turn
-        .checked_sub(1)
-        .and_then(|at| transcript.turns().get(at));
-    let messages = start.and_then(|start| transcript.messages().get(*start..));
+/// What a turn began with: what the user said before the model did. These are its messages and what
+/// follows them.
+fn prompt_of(messages: &[Arc<HistoryMessage>]) -> Vec<Content> {
     let said = messages
-        .unwrap_or_default()
         .iter()
         .map_while(|message| match message.message() {
             Message::User(content) => Some(Content::said(content).cloned().collect::<Vec<_>>()),
@@ -206,8 +202,9 @@ impl Past {
             }
             if let (Entry::Message(_), Some(newest)) = (&record.entry, self.starts.last_mut())
                 && turns > self.transcript.summed_up()
+                && let Some(messages) = self.transcript.since(turns)
             {
-                newest.prompt = prompt_of(&self.transcript, turns);
+                newest.prompt = prompt_of(messages);
             }
         }
         self.lines = self.lines.saturating_add(1);

@@ -67,6 +67,15 @@ impl TurnUnderWay {
         }
     }
 
+    /// What went on until now was no part of it.
+    pub(crate) fn begins_now(&mut self, transcript: &Transcript) {
+        self.usage_before = transcript.usage();
+        self.spent_before = transcript.spent();
+        self.model_usage.clear();
+        self.model_time = Duration::ZERO;
+        self.steps = 0;
+    }
+
     /// Somebody has a say in a call; a no is theirs from then on.
     pub(crate) fn asked(&mut self, id: ToolUseId, by: DeniedBy, cause: Option<AskCause>) {
         self.asked.insert(id, (by, cause));

@@ -646,6 +646,168 @@ async fn a_conversation_is_taken_back_and_resumes_as_it_was_then() {
     assert!(said[2].contains("three"), "{said:?}");
 }
 
+/// Says and asks for the same again: what is sent then, and the session as it was before.
+async fn sends(session: &tooloop::Session, provider: &ScriptedProvider) -> tooloop_model::Request {
+    provider.push(said("as it happens"));
+    session.prompt("the same").await.unwrap();
+    let request = provider.requests().pop().unwrap();
+    let turn = session.transcript().await.unwrap().turns().len();
+    session.rewind(turn).await.unwrap();
+    request
+}
+
+fn said(text: &str) -> ModelReply {
+    let index = 0;
+    let events = vec![
+        StreamEvent::BlockStart {
+            index,
+            block: BlockStart::Text,
+        },
+        StreamEvent::TextDelta {
+            index,
+            text: text.into(),
+        },
+        StreamEvent::BlockStop { index },
+        StreamEvent::MessageStop {
+            stop_reason: StopReason::EndTurn,
+        },
+    ];
+    ModelReply::Events(events.into_iter().map(Ok).collect())
+}
+
+fn texts(request: &tooloop_model::Request) -> Vec<String> {
+    let messages = request.messages.iter();
+    messages
+        .map(|message| match message.message() {
+            Message::Assistant(reply) => reply.text(),
+            Message::User(content) => format!("{content:?}"),
+            Message::ToolResults(results) => format!("{results:?}"),
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn what_was_summed_up_is_taken_back_and_sent_as_it_was() {
+    let long = "a long answer ".repeat(400);
+    for is_recorded in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let (builder, provider) = agent(ScriptedProvider::new());
+        let builder = if is_recorded {
+            builder.journal(folder.path())
+        } else {
+            builder
+        };
+        let agent = builder.build().unwrap();
+        let mut session = agent.session().unwrap();
+        for (prompt, answer) in [("one", &*long), ("two", "second")] {
+            provider.push(said(answer));
+            session.prompt(prompt).await.unwrap();
+        }
+        let before = texts(&sends(&session, &provider).await);
+        provider.push(said("the gist of it"));
+        let compacted = session.compact(Some("the cut".into())).await.unwrap();
+        assert!(compacted.after < compacted.before, "{compacted:?}");
+        let asked = texts(&provider.requests().pop().unwrap()).pop().unwrap();
+        assert!(asked.contains("is about to be summed up") && asked.contains("the cut"));
+        provider.push(said("third"));
+        session.prompt("three").await.unwrap();
+
+        // Once with the summary, and once as it was before it.
+        for (turn, prompt) in [(3, "three"), (2, "two"), (1, "one")] {
+            let live = sends(&session, &provider).await;
+            if is_recorded {
+                session.close().await.unwrap();
+                let path = agent.catalog().unwrap().newest().unwrap();
+                session = agent.resume(&path).unwrap();
+                assert_eq!(session.warnings(), [""; 0]);
+                let resumed = sends(&session, &provider).await;
+                assert_eq!(live, resumed, "turn {turn}");
+            }
+            assert_eq!(texts(&live)[0].contains("the gist of it"), turn > 1);
+            let rewind = tooloop::Rewind {
+                turn,
+                what: tooloop::What::Conversation,
+                ..tooloop::Rewind::default()
+            };
+            let rewound = session.rewind_to(rewind).await.unwrap();
+            assert_eq!(rewound.prompt, [tooloop::Content::Text(prompt.into())]);
+        }
+        let again = texts(&sends(&session, &provider).await);
+        assert_eq!(again[..], before[before.len() - 1..]);
+        session.close().await.unwrap();
+    }
+}
+
+/// What a summary carries over of files and the plan, after the policy was changed in this way.
+async fn carried(change: impl FnOnce(&mut tooloop::Policy)) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = folder.path().canonicalize().unwrap();
+    for name in ["a", "b"] {
+        let text = format!("the text of {name}\n").repeat(300);
+        std::fs::write(workspace.join(name), text).unwrap();
+    }
+    let plan = r#"{"items":[{"content":"go on","status":"pending"}]}"#;
+    let script = ScriptedProvider::new()
+        .call("t1", "read", r#"{"path":"a"}"#)
+        .call("t2", "read", r#"{"path":"b"}"#)
+        .call("t3", "todo", plan)
+        .say("done")
+        .say("the gist of it");
+    let (builder, _) = agent(script);
+    let processes = tooloop::exec::Processes::new().unwrap();
+    let ops: Arc<dyn tooloop::tools::Ops> = Arc::new(tooloop::tools::LocalOps::new(processes));
+    let agent = builder
+        .tool(tooloop::tools::Read::new(ops))
+        .tool(tooloop::tools::Todo::new())
+        .workspace(&workspace)
+        .build()
+        .unwrap();
+    let session = agent.session().unwrap();
+    let mut events = session.events();
+    session.prompt("go").await.unwrap();
+    session.change_policy(change);
+    std::fs::write(workspace.join("a"), "it is short now\n").unwrap();
+    session.compact(None).await.unwrap();
+    session.close().await.unwrap();
+    while let Some(event) = events.next().await {
+        let Event::Recorded(entry) = event else {
+            continue;
+        };
+        if let Entry::Compacted { carried, .. } = &*entry {
+            let texts = carried.iter().filter_map(|part| match part {
+                tooloop::Content::Text(text) => Some(text.replace(workspace.to_str().unwrap(), "")),
+                _ => None,
+            });
+            return texts.collect();
+        }
+    }
+    panic!("nothing was summed up")
+}
+
+#[tokio::test]
+async fn a_summary_carries_over_what_tools_know_and_may_still_read() {
+    let all = carried(|_| {}).await;
+    let begins: Vec<_> = all
+        .iter()
+        .map(|text| text.lines().next().unwrap())
+        .collect();
+    let expected = [
+        "(/b, as it is now:)",
+        "(the plan, as it is now:)",
+        "(/a, as it is now:)",
+    ];
+    assert_eq!(begins, expected);
+    assert!(all[0].contains("1\tthe text of b\n"));
+    assert!(all[1].contains("[ ] go on"));
+    assert!(all[2].ends_with("\n1\tit is short now\n"), "{}", all[2]);
+    let left = carried(|policy| policy.deny.push("Read(b)".parse().unwrap())).await;
+    assert_eq!(left.len(), 2);
+    assert!(
+        !left.iter().any(|text| text.contains("text of b")),
+        "{left:?}"
+    );
+}
+
 #[tokio::test]
 async fn what_was_read_in_a_turn_that_is_taken_back_is_read_again() {
     let folder = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tooloop_policy::Access;
-use tooloop_tool::{Scope, Tool, ToolContext, ToolError, ToolOutput};
+use tooloop_tool::{Carried, Scope, Tool, ToolContext, ToolError, ToolOutput, Withheld};
 
 /// The most items of a list.
 const MAX_ITEMS: usize = 20;
@@ -110,6 +110,16 @@ impl Tool for Todo {
         let text = checklist(&input.items);
         *self.lock() = input.items;
         Ok(ToolOutput::text(text))
+    }
+
+    async fn carried(&self, _: &Withheld) -> Vec<Carried> {
+        let items = self.lock();
+        let is_open = |item: &TodoItem| item.status != TodoStatus::Completed;
+        let plan = items.iter().any(is_open).then(|| Carried {
+            title: "the plan".into(),
+            text: checklist(&items),
+        });
+        plan.into_iter().collect()
     }
 
     fn reminder(&self, steps: u32) -> Option<String> {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tooloop_model::{Content, JsonObject};
 use tooloop_policy::{Mode, Policy};
-use tooloop_tool::{DynTool, Scope, ToolContext, tool};
+use tooloop_tool::{DynTool, Scope, ToolContext, Withheld, tool};
 use tooloop_tools::{CommandSet, Place, SkillSet, SkillTool};
 
 struct Folders {
@@ -222,12 +222,18 @@ async fn a_skill_is_read_by_its_name() {
         );
     }
     // What was loaded is still known after a summary; another session knows nothing of it.
-    let carried = tool.carried().await;
+    let carried = tool.carried(&Withheld::nothing()).await;
     assert_eq!(
         (carried.len(), carried[0].title.as_str(), &carried[0].text),
         (1, "skill greet", &expected)
     );
-    assert_eq!(tool.for_session(&Scope::new()).unwrap().carried().await, []);
+    assert_eq!(
+        tool.for_session(&Scope::new())
+            .unwrap()
+            .carried(&Withheld::nothing())
+            .await,
+        []
+    );
     // Its text is read when it is asked for.
     let long = format!(
         "---\nname: greet\ndescription: x\n---\n{}é",
@@ -237,7 +243,7 @@ async fn a_skill_is_read_by_its_name() {
     let answer = call(&tool, json!({ "name": "greet" })).await.unwrap();
     let end = format!("xxx\n[2 bytes more are in {}]", path.display());
     assert!(answer.ends_with(&end), "{}", &answer[answer.len() - 100..]);
-    assert_eq!(tool.carried().await.len(), 1);
+    assert_eq!(tool.carried(&Withheld::nothing()).await.len(), 1);
     fs::remove_file(&path).unwrap();
     let answer = call(&tool, json!({ "name": "greet" })).await.unwrap_err();
     assert!(answer.contains("SKILL.md"), "{answer}");

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tooloop_model::{Content, JsonObject};
 use tooloop_policy::{AccessEffect, Mode, Policy};
-use tooloop_tool::{DynTool, Scope, ToolContext, tool};
+use tooloop_tool::{Carried, DynTool, Scope, ToolContext, Withheld, tool};
 use tooloop_tools::Todo;
 
 fn todo() -> Arc<dyn DynTool> {
@@ -123,6 +123,19 @@ async fn input_of_another_shape_is_refused_with_words() {
         let (text, is_error) = call(&todo, input).await;
         assert!(is_error && text.contains(words), "{text}");
     }
+}
+
+#[tokio::test]
+async fn a_plan_is_carried_over_while_something_of_it_is_open() {
+    let todo = todo();
+    let nothing = Withheld::nothing();
+    assert_eq!(todo.carried(&nothing).await, []);
+    let open = json!({ "items": [item("read", "completed"), item("write", "pending")] });
+    let (text, _) = call(&todo, open).await;
+    let title = "the plan".into();
+    assert_eq!(todo.carried(&nothing).await, [Carried { title, text }]);
+    call(&todo, json!({ "items": [item("read", "completed")] })).await;
+    assert_eq!(todo.carried(&nothing).await, []);
 }
 
 #[tokio::test]

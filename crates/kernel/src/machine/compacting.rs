@@ -372,8 +372,13 @@ impl Kernel {
             }
         };
         messages.push(Arc::new(HistoryMessage::new(Message::user(words))));
+        let known = self.transcript.messages();
+        let is_known =
+            |one: &&Arc<HistoryMessage>| known.iter().any(|known| Arc::ptr_eq(known, one));
+        let ends = messages.iter().take(1).chain(messages.last());
+        let beside: Vec<_> = ends.filter(|one| !is_known(one)).cloned().collect();
         let in_turn = matches!(compaction.then, Then::Call(_));
-        let reservation = match self.reserve(cap) {
+        let reservation = match self.reserve(cap, &beside) {
             Ok(reservation) => reservation,
             Err(budget) if in_turn => return self.end(TurnEnd::Budget(*budget), out),
             Err(budget) => {
@@ -483,6 +488,7 @@ impl Kernel {
             };
             compaction.too_long = compaction.too_long.saturating_add(1);
             if compaction.too_long > SMALLER {
+                self.turn.failures = 0;
                 let words = format!("the request for the summary is too long: {}", error.message);
                 return self.compaction_failed(words, out);
             }

@@ -52,7 +52,7 @@ impl Kernel {
     pub(super) fn send(&mut self, reason: Option<Continue>, out: &mut Vec<Effect>) {
         let cap = self.cap();
         let fits = self.fitting_cap(cap);
-        let mut reservation = match self.reserve(fits) {
+        let mut reservation = match self.reserve(fits, &[]) {
             Ok(reservation) => reservation,
             Err(budget) => return self.end(TurnEnd::Budget(*budget), out),
         };
@@ -321,6 +321,8 @@ impl Kernel {
                 self.phase = Phase::Waiting { timer };
             }
             Retry::No if calling.is_summary => {
+                // What is asked next is asked for the first time.
+                self.turn.failures = 0;
                 self.compaction_failed(format!("no summary was written: {error}"), out);
             }
             Retry::No => self.end(TurnEnd::ModelError { error, attempts }, out),

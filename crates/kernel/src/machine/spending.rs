@@ -1,6 +1,8 @@
 //! The machine's side that faces the ledger: what may be asked, and what it came to.
 
-use tooloop_model::{MessageBuilder, Price, Usage};
+use std::sync::Arc;
+
+use tooloop_model::{HistoryMessage, MessageBuilder, Price, Usage};
 
 use super::Kernel;
 use crate::count::Count;
@@ -64,12 +66,17 @@ impl Kernel {
         }
     }
 
-    /// Sets aside what the next request can come to, with this output cap.
-    pub(super) fn reserve(&self, cap: Option<u64>) -> Result<Reservation, Box<Budget>> {
+    /// Sets aside what the next request can come to, with this output cap. `beside` is what it has
+    /// that is no part of the conversation.
+    pub(super) fn reserve(
+        &self,
+        cap: Option<u64>,
+        beside: &[Arc<HistoryMessage>],
+    ) -> Result<Reservation, Box<Budget>> {
         let asked = self.asked();
         let limits = &self.settings.limits;
         let input = if limits.spending() {
-            self.most_input()
+            self.most_input().saturating_add(estimate::most(beside))
         } else {
             0
         };

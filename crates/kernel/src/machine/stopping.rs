@@ -185,9 +185,8 @@ impl Kernel {
     // ---- from outside
 
     pub(super) fn interrupt(&mut self, out: &mut Vec<Effect>) {
-        if self.break_off_manual(out) {
-            return;
-        }
+        // What waited for a summary has begun a turn by then: it is interrupted too.
+        let _ = self.break_off_manual(out);
         if let Some(during) = self.break_off("the user interrupted", "by the user ", out) {
             self.interrupted = true;
             self.end(TurnEnd::Interrupted { during }, out);

@@ -81,6 +81,21 @@ impl Transcript {
         turn > self.summed_up || self.past.before.is_some()
     }
 
+    /// The conversation from this turn on, counted from 1, as it was before any of that turn was
+    /// summed up; `None` if there is no such turn, or it was and that is not kept.
+    #[must_use]
+    pub fn since(&self, turn: usize) -> Option<&[Arc<HistoryMessage>]> {
+        let place = turn.checked_sub(1)?;
+        let (messages, turns) = if turn > self.summed_up {
+            (&self.messages, &self.turns)
+        } else {
+            let mut before = self.past.before.iter().flatten().rev();
+            let whole = before.find(|before| before.summed_up < turn)?;
+            (&whole.messages, &whole.turns)
+        };
+        messages.get(*turns.get(place)?..)
+    }
+
     /// Whether a summary can stand for that many of the oldest messages: no call is parted from its
     /// result.
     #[must_use]

@@ -220,6 +220,54 @@ fn somebody_asks_for_it_while_nothing_is_under_way() {
 }
 
 #[test]
+fn who_interrupts_a_summary_interrupts_what_waits_for_it() {
+    long(
+        r#"
+        > model 3 say done
+          show 3 x3
+          record model (EndTurn): text "done"
+          record end: completed
+          END completed
+        > compact
+          prepare compaction 1, manual
+        > user meanwhile
+        > interrupt
+          cancel compaction 1
+          compaction 1 failed: it was interrupted
+          record user: meanwhile
+          call 4 [user, model tu_1, results tu_1, model tu_2, results tu_2, model, user]
+          cancel call 4
+          record end: interrupted, model
+          END interrupted, model
+        "#,
+    );
+}
+
+#[test]
+fn what_a_summary_is_asked_for_with_is_paid_for_too() {
+    // Without the request for it, it would fit.
+    long(
+        r#"
+        > model 3 say done
+          show 3 x3
+          record model (EndTurn): text "done"
+          record end: completed
+          END completed
+        > set tokens 5300
+        > compact
+          prepare compaction 1, manual
+        > prepared 1
+          compaction 1 failed: the limit is reached: max_tokens
+        > set tokens 9000
+        > compact
+          prepare compaction 2, manual
+        > prepared 2
+          call 4 [user, model tu_1, results tu_1, model tu_2, results tu_2, model, user] cap 479
+        "#,
+    );
+}
+
+#[test]
 fn a_crash_while_it_is_summed_up_leaves_the_conversation_as_it_was() {
     long(
         r#"

@@ -83,13 +83,12 @@ impl World {
             Continue::Retry => {
                 self.steps += 1;
                 self.see("continue: retry");
-                let now = self.now();
-                let due = self.record.retry_at.take();
-                let holds = due.is_some_and(|due| (due..=due + LATE).contains(&now));
-                self.require(Law::Bounds, holds, || {
-                    format!("the next try was due at {due:?} and is made at {now:?}")
-                });
+                // Where room was made first, the try was due before that.
+                if self.record.retry_at.is_some() || !std::mem::take(&mut self.record.owes_retry) {
+                    self.is_due();
+                }
                 self.record.again = true;
+                self.record.is_retry = true;
             }
             Continue::EscalateOutput => {
                 self.see("continue: escalate");
@@ -127,7 +126,8 @@ impl World {
                 self.record.again = true;
             }
             Continue::Compact => {
-                self.break_law(Law::Truth, "room is made where there is enough");
+                self.see("continue: compact");
+                self.sums_up();
             }
             Continue::PauseTurn => {
                 self.see("continue: pause");
@@ -146,6 +146,58 @@ impl World {
             Continue::Steered => self.see("continue: steered"),
             Continue::FollowUp => self.see("continue: follow-up"),
             Continue::Reminder => self.see("continue: reminder"),
+        }
+    }
+
+    fn is_due(&mut self) {
+        let now = self.now();
+        let due = self.record.retry_at.take();
+        let holds = due.is_some_and(|due| (due..=due + LATE).contains(&now));
+        self.require(Law::Bounds, holds, || {
+            format!("the next try was due at {due:?} and is made at {now:?}")
+        });
+    }
+
+    /// A summary is asked for by nobody: what comes after it is on record then.
+    fn sums_up(&mut self) {
+        let small = self.script.knobs.window.is_some() || self.life.too_long;
+        self.require(Law::Truth, small, || {
+            "room is made where there is enough".into()
+        });
+        if self.record.retry_at.is_some() {
+            self.is_due();
+            self.record.owes_retry = true;
+        }
+        self.record.owes_retry |= self.life.too_long;
+        if !self.life.too_long {
+            self.record.sums_up = true;
+            let failed = self.life.failed_summaries;
+            self.require(Law::Bounds, failed < 3, || {
+                format!("{failed} summaries in a row have failed, and there is another one")
+            });
+        }
+    }
+
+    /// The model is asked for the next step.
+    pub(crate) fn steps_on(&mut self) {
+        if std::mem::take(&mut self.record.sums_up) {
+            self.see("summary failed");
+            self.life.failed_summaries += 1;
+            self.life.since_room = Some(0);
+        }
+        if self
+            .life
+            .served
+            .as_ref()
+            .is_some_and(|served| served.is_summary)
+        {
+            // What was tried in vain was another request.
+            self.record.failures = 0;
+        }
+        if !std::mem::take(&mut self.record.is_retry)
+            && let Some(steps) = &mut self.life.since_room
+        {
+            *steps += 1;
         }
     }
 
@@ -199,9 +251,16 @@ impl World {
                 self.see("end: max turns");
                 self.script.knobs.max_turns == Some(*limit) && self.record.steps == *limit
             }
-            TurnEnd::ContextLimit { .. } => {
+            TurnEnd::ContextLimit { message } => {
                 self.see("end: context limit");
-                last_fault(ModelErrorKind::ContextTooLong)
+                let hopeless = [
+                    "making room does not help",
+                    "the conversation cannot be made",
+                ];
+                let hopeless = hopeless.iter().any(|words| message.starts_with(words));
+                hopeless && self.script.knobs.window.is_some()
+                    || self.life.too_long
+                    || last_fault(ModelErrorKind::ContextTooLong)
                     || stop == Some(StopReason::ContextWindow)
             }
             TurnEnd::ModelError { error, attempts } => {

@@ -3,6 +3,7 @@
 
 use std::future::pending;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -11,9 +12,10 @@ use tokio::sync::oneshot;
 use tooloop_kernel::{CompactionTrigger, Input, Prepared, Transcript, estimate};
 use tooloop_model::Content;
 use tooloop_session::read_whole;
-use tooloop_tool::Carried;
+use tooloop_tool::{Carried, Registry};
 
 use super::Driver;
+use crate::gate::RegistryGate;
 use crate::hooks::Subject;
 use crate::session::Compacted;
 use crate::{CompactionState, Event, SessionError};
@@ -85,6 +87,7 @@ impl Driver {
         let hooks = self.hooks.clone().filter(|hooks| hooks.wants(&subject));
         let within = self.trace.around_hooks();
         let registry = self.registry.clone();
+        let gate = Arc::clone(&self.gate);
         let journal = self.recorded_in.clone();
         let secrets = self.secrets.clone();
         let prepare = async move {
@@ -95,9 +98,8 @@ impl Driver {
                 prepared.instructions = said.context;
             }
             let names: Vec<String> = registry.names().map(str::to_owned).collect();
-            let tools = names.iter().filter_map(|name| registry.get(name));
-            let carried = join_all(tools.map(|tool| tool.carried())).await;
-            let carried = fitting(carried.into_iter().flatten(), room);
+            let carried = names.iter().map(|name| carried(&registry, &gate, name));
+            let carried = fitting(in_turn(join_all(carried).await), room);
             let carried = carried.map(|text| secrets.redact_known(&text).into_owned());
             prepared.carried = carried.map(Content::Text).collect();
             if let Some(journal) = journal {
@@ -113,6 +115,10 @@ impl Driver {
     }
 
     pub(super) fn compaction_ended(&mut self, trigger: CompactionTrigger, failure: Option<String>) {
+        if let (CompactionTrigger::Manual, Some(turn)) = (trigger, &mut self.turn) {
+            // It was asked for while the conversation was summed up.
+            turn.begins_now(self.kernel.transcript());
+        }
         let done = self.compacting.done.take();
         let reply = self
             .compacting
@@ -174,6 +180,22 @@ async fn past(journal: Option<PathBuf>) -> Result<Transcript, SessionError> {
     let read = tokio::task::spawn_blocking(move || read_whole(&journal));
     let past = read.await.map_err(|_| SessionError::Closed)?;
     past.map_err(SessionError::Journal)
+}
+
+/// What a tool carries over.
+async fn carried(registry: &Registry, gate: &Arc<RegistryGate>, name: &str) -> Vec<Carried> {
+    match registry.get(name) {
+        Some(tool) => tool.carried(&gate.unreadable(name)).await,
+        None => Vec::new(),
+    }
+}
+
+/// The first of each tool, then the second of each: none of them takes the room of all.
+fn in_turn(each: Vec<Vec<Carried>>) -> impl Iterator<Item = Carried> {
+    let most = each.iter().map(Vec::len).max().unwrap_or(0);
+    let mut each: Vec<_> = each.into_iter().map(Vec::into_iter).collect();
+    let rounds = (0..most).map(move |_| each.iter_mut().filter_map(Iterator::next).collect());
+    rounds.flat_map(|round: Vec<Carried>| round)
 }
 
 /// What fits of what tools carry over, as it is said.

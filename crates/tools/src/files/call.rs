@@ -41,6 +41,16 @@ impl Files {
         }
     }
 
+    /// What the model has seen of files in the session.
+    pub(crate) fn seen(&self) -> Arc<Seen> {
+        Arc::clone(&self.seen)
+    }
+
+    /// The same machine, of which nothing was seen.
+    pub(crate) fn unseen(&self) -> Self {
+        Self::new(Arc::clone(&self.ops))
+    }
+
     /// Does work that blocks. It ends soon if the call is cancelled or dropped.
     pub(crate) async fn run<T: Send + 'static>(
         &self,

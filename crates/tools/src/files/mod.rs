@@ -7,6 +7,7 @@ mod ahead;
 mod apply_patch;
 pub(crate) mod attributes;
 mod call;
+mod carried;
 mod carry_out;
 mod content;
 mod diff;

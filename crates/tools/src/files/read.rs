@@ -6,7 +6,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tooloop_policy::Access;
-use tooloop_tool::{Scope, Tool, ToolContext, ToolError, ToolOutput};
+use tooloop_tool::{Carried, Scope, Tool, ToolContext, ToolError, ToolOutput, Withheld};
 
 use super::call::{Call, Files, WHOLE, failed, kind, words};
 use super::large::large;
@@ -15,7 +15,7 @@ use super::machine::{FileKind, OpenFile};
 use super::page::Page;
 use super::seen::Fingerprint;
 use super::text::{self, Encoding, UTF8_MARK, counted, size};
-use super::{image, listing, number};
+use super::{carried, image, listing, number};
 use crate::Ops;
 
 /// How many lines are shown at most.
@@ -83,6 +83,10 @@ impl Tool for Read {
             .await
     }
 
+    async fn carried(&self, withheld: &Withheld) -> Vec<Carried> {
+        carried::newest(&self.files, withheld.clone()).await
+    }
+
     fn for_session(&self, scope: &Scope) -> Option<Self> {
         Some(Self {
             files: self.files.for_session(scope),
@@ -90,7 +94,7 @@ impl Tool for Read {
     }
 }
 
-fn read(call: &Call, input: &ReadInput) -> Result<ToolOutput, ToolError> {
+pub(crate) fn read(call: &Call, input: &ReadInput) -> Result<ToolOutput, ToolError> {
     let given = input.path.as_str();
     let limit = match input.limit {
         None => LINES,

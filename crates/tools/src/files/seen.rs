@@ -114,15 +114,19 @@ impl Seen {
         thrown_away: &CancellationToken,
     ) -> bool {
         let mut state = self.lock();
+        let met = state.clock.saturating_add(1);
         let known = state
             .files
             .get_mut(&path)
             .filter(|file| file.content == content && file.is_known());
-        let repeated = known
-            .and_then(|file| file.part.as_mut())
-            .filter(|(last, _)| *last == part);
-        if let Some((_, is_told)) = repeated {
-            return !std::mem::replace(is_told, true);
+        if let Some(file) = known
+            && let Some((last, is_told)) = &mut file.part
+            && *last == part
+        {
+            let is_told = std::mem::replace(is_told, true);
+            file.met = met;
+            state.clock = met;
+            return !is_told;
         }
         let thrown_away = Some(thrown_away.clone());
         state.meet(path, content, Some((part, false)), thrown_away);
@@ -132,6 +136,27 @@ impl Seen {
     /// The model knows the whole of a file, since it is the one that wrote it.
     pub(crate) fn wrote(&self, path: PathBuf, content: Fingerprint) {
         self.lock().meet(path, content, None, None);
+    }
+
+    /// The files that were met last, newest first, each with the part that was read last. Whoever
+    /// asks has told them all anew: no part of them is said to be known already.
+    pub(crate) fn met_last(&self, most: usize) -> Vec<(PathBuf, Option<Part>)> {
+        let mut state = self.lock();
+        let mut files: Vec<_> = state.files.iter_mut().collect();
+        files.retain(|(_, file)| file.is_known());
+        files.sort_unstable_by_key(|(_, file)| std::cmp::Reverse(file.met));
+        let told = |file: &mut File| {
+            file.part.as_mut().map(|(part, is_told)| {
+                *is_told = true;
+                *part
+            })
+        };
+        let files = files
+            .into_iter()
+            .map(|(path, file)| (path.clone(), told(file)));
+        let mut files: Vec<_> = files.collect();
+        files.truncate(most);
+        files
     }
 
     /// A place in a large file from which its lines can be counted up to `line`.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tooloop_policy::Access;
-use tooloop_tool::{Carried, Scope, Tool, ToolContext, ToolError, ToolOutput};
+use tooloop_tool::{Carried, Scope, Tool, ToolContext, ToolError, ToolOutput, Withheld};
 
 use super::SkillSet;
 
@@ -101,7 +101,7 @@ impl Tool for SkillTool {
         Ok(ToolOutput::text(text))
     }
 
-    async fn carried(&self) -> Vec<Carried> {
+    async fn carried(&self, _: &Withheld) -> Vec<Carried> {
         let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let newest_first = loaded.iter().rev();
         newest_first

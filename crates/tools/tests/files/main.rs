@@ -7,6 +7,7 @@
     reason = "shared test code may panic"
 )]
 
+mod carried;
 mod cases;
 mod edit;
 mod kinds;

@@ -264,8 +264,9 @@ fn limits_hold_for_a_subagent() {
     let server = by_prompt(move |first, replies| match (first, replies) {
         ("go", 0) => api.call("c_1", "task", &task("count", "general")).into(),
         ("count", count) => {
-            let long = "head -c 29000 /dev/zero | tr '\\0' x";
-            api.bash(&format!("s_{count}"), long).into()
+            // Not the same twice.
+            let long = format!("echo {count}; head -c 29000 /dev/zero | tr '\\0' x");
+            api.bash(&format!("s_{count}"), &long).into()
         }
         (_, _) => api.say("ok").into(),
     });

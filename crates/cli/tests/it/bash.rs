@@ -320,6 +320,8 @@ fn output_without_end_takes_no_memory() {
     ]);
     let running = tooloop(&scratch, &server, API)
         .env("TOOLOOP_SPOOL_MAX_BYTES", "50000000")
+        // A small one would cut results further.
+        .env("TOOLOOP_CONTEXT_WINDOW", "200000")
         .arg("go")
         .start();
     server.wait_for_requests(1, LONG).unwrap();

@@ -209,7 +209,7 @@ fn c39d_a_count_above_the_estimate_costs_one_refusal() {
         .start();
     // Without this the harness would sum up before it is too late.
     let large = |prompt: &str| {
-        let run = small(tooloop(&scratch, &server, API)).env("TOOLOOP_CONTEXT_WINDOW", "9600");
+        let run = small(tooloop(&scratch, &server, API)).env("TOOLOOP_CONTEXT_WINDOW", "20000");
         run.arg(prompt)
     };
     let filling = format!("{KEEP} {}", "words ".repeat(1_900));

@@ -407,7 +407,12 @@ fn a_long_result_is_put_aside_and_can_be_read() {
     let command = json!({"command": "cat long.txt"});
     let server = ModelServer::start([API.call("c_1", "bash", &command), API.say("ok")]);
     let flags = ["--permission-mode", "dontAsk", "go"];
-    let done: Done = finish(&tooloop(&scratch, &server, API).args(flags).start());
+    let done: Done = finish(
+        &tooloop(&scratch, &server, API)
+            .env("TOOLOOP_CONTEXT_WINDOW", "200000")
+            .args(flags)
+            .start(),
+    );
     assert_eq!(done.answer(), "ok");
     let text = told(&server.request(1), "c_1");
     assert!(text.chars().count() < 31_000);
@@ -419,7 +424,12 @@ fn a_long_result_is_put_aside_and_can_be_read() {
     let server = ModelServer::start(replies);
     let session = done.session();
     let flags = ["--permission-mode", "dontAsk", "--resume", &session, "go"];
-    let done = finish(&tooloop(&scratch, &server, API).args(flags).start());
+    let done = finish(
+        &tooloop(&scratch, &server, API)
+            .env("TOOLOOP_CONTEXT_WINDOW", "200000")
+            .args(flags)
+            .start(),
+    );
     assert_eq!(done.answer(), "ok");
     let (text, is_error) = done.tool_result("c_2");
     assert!(!is_error && text.contains("number 19989"), "{text}");

@@ -132,7 +132,8 @@ fn the_list_of_skills_keeps_within_its_part_of_the_window() {
     };
     let sections = |index: usize| {
         let system = server.request(index).system();
-        system[system.find("# Skills").unwrap()..].to_owned()
+        let section = &system[system.find("# Skills").unwrap()..];
+        section.split("\n\n# ").next().unwrap().to_owned()
     };
     let small = run("20000");
     // 250 tokens at the least, 1 % of a large window.

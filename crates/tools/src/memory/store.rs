@@ -162,6 +162,7 @@ impl MemoryStore {
         about: &str,
         seen: Option<Seen>,
     ) -> Result<Seen, MemoryError> {
+        self.file(name)?;
         let _lock = self.lock()?;
         let old = self.read(name)?;
         if let Some(old) = &old
@@ -186,6 +187,7 @@ impl MemoryStore {
         new: &str,
         about: Option<&str>,
     ) -> Result<Seen, MemoryError> {
+        self.file(name)?;
         let _lock = self.lock()?;
         let text = self.view(name)?;
         let times = if old.is_empty() {

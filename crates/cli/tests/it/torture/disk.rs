@@ -107,7 +107,11 @@ fn full_when_a_call_is_to_start() {
         API.bashes(&[("c_1", waits), ("c_2", &marks)]),
         API.say("never"),
     ]);
-    let running = tooloop(&scratch, &server, API).arg("go").start();
+    let running = tooloop(&scratch, &server, API)
+        // The result is to be recorded whole.
+        .env("TOOLOOP_CONTEXT_WINDOW", "200000")
+        .arg("go")
+        .start();
     wait_for_file(&scratch.workspace().join("begun"));
     disk.fill();
     scratch.write("go", "");

@@ -516,7 +516,10 @@ fn a_task_waits_for_calls_with_effects_before_it_and_dies_with_the_process() {
           record now: started tu_2
           run 2 task tu_2 {}
         > interrupt
-          cancel tool 2
+          cancel run 2
+          record finished tu_2 (error): interrupted by the user while it ran: its outcome is unknown
+          record end: interrupted, tools
+          END interrupted, tools
         "#,
     );
 }

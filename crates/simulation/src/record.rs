@@ -65,7 +65,7 @@ pub(crate) struct Record {
     /// What is tried again is tried when room was made.
     owes_retry: bool,
     /// The next request is tried again.
-    is_retry: bool,
+    pub(crate) is_retry: bool,
 }
 
 impl Record {

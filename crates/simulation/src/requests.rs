@@ -33,6 +33,8 @@ impl World {
         let again = std::mem::take(&mut self.record.again);
         if is_summary {
             self.see("summary");
+            // What is tried again was a summary too.
+            self.record.is_retry = false;
         } else {
             self.record.steps += u32::from(!again);
             self.record.going_on = false;

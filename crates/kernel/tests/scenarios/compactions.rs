@@ -191,10 +191,10 @@ fn somebody_asks_for_it_while_nothing_is_under_way() {
         > prepared 1
           call 4 [user, model tu_1, results tu_1, model tu_2, results tu_2, model, user] cap 479
         > model 4 say in short
-          record compacted 5 (manual), with go
+          record compacted 6 (manual)
           compaction 1 done
           record user: meanwhile
-          call 5 [user, model, user]
+          call 5 [user, user]
         > model 5 say yes
           show 5 x3
           record model (EndTurn): text "yes"
@@ -203,7 +203,7 @@ fn somebody_asks_for_it_while_nothing_is_under_way() {
         > compact
           prepare compaction 2, manual
         > prepared 2
-          call 6 [user, model, user, model, user] cap 479
+          call 6 [user, user, model, user] cap 479
         > interrupt
           cancel call 6
           compaction 2 failed: it was interrupted
@@ -214,7 +214,7 @@ fn somebody_asks_for_it_while_nothing_is_under_way() {
           compaction 3 failed: it was interrupted
         > user and now
           record user: and now
-          call 7 [user, model, user, model, user]
+          call 7 [user, user, model, user]
         "#,
     );
 }

@@ -1,7 +1,9 @@
 //! Whether room may be made, and what of the conversation is left then.
 
+use std::sync::Arc;
+
 use tooloop_kernel::CompactionTrigger;
-use tooloop_model::{Message, ToolUseId};
+use tooloop_model::{HistoryMessage, Message, ToolUseId};
 
 use crate::law::Law;
 use crate::world::World;
@@ -13,13 +15,15 @@ impl World {
     /// Where what the model has not seen yet begins.
     fn unseen(&self) -> usize {
         let messages = self.folded.messages();
-        let is_reply = |place: &usize| matches!(messages[*place].message(), Message::Assistant(_));
-        let Some(reply) = (0..messages.len()).rev().find(is_reply) else {
+        let mut all = messages.iter();
+        let is_reply =
+            |message: &Arc<HistoryMessage>| matches!(message.message(), Message::Assistant(_));
+        let Some(reply) = all.rposition(is_reply) else {
             return 0;
         };
         match messages.get(reply + 1).map(|next| next.message()) {
-            Some(Message::ToolResults(_)) | None => reply,
-            Some(Message::User(_) | Message::Assistant(_)) => reply + 1,
+            Some(Message::ToolResults(_)) => reply,
+            Some(Message::User(_) | Message::Assistant(_)) | None => reply + 1,
         }
     }
 

@@ -168,6 +168,9 @@ impl Transcript {
                 if self.newest_end.take().is_some() || self.turns.is_empty() {
                     self.turns.push(self.messages.len());
                     self.request = vec![Arc::clone(message)];
+                } else if self.begins_turn() {
+                    // A notice may come before what the user says.
+                    self.request.push(Arc::clone(message));
                 }
             }
             Message::Assistant(reply) => {

@@ -2,7 +2,7 @@
 
 #![expect(clippy::panic, reason = "a test fails by panicking")]
 
-use tooloop_kernel::{Entry, OpenCall, Transcript, TurnEnd};
+use tooloop_kernel::{Continue, Entry, OpenCall, Transcript, TurnEnd};
 use tooloop_model::{
     AssistantMessage, ContentBlock, Message, ToolInput, ToolResult, ToolUse, ToolUseId, Usage,
 };
@@ -192,6 +192,35 @@ fn a_new_prompt_has_no_end_yet() {
     assert_eq!(transcript.newest_end(), Some(&TurnEnd::OutputLimit));
     transcript.apply(&user("go on"));
     assert_eq!(transcript.newest_end(), None);
+}
+
+#[test]
+fn what_the_user_wants_is_all_that_was_said_before_the_first_reply_of_a_turn() {
+    let wanted = |entries: &[Entry]| -> Vec<Message> {
+        let transcript = folded(entries);
+        let request = transcript.request().iter();
+        request.map(|asked| asked.message().clone()).collect()
+    };
+    let told = |text: &str| Message::user(text);
+    let end = || Entry::TurnEnd(TurnEnd::Completed);
+    let mut entries = vec![user("one"), says("1", Usage::default()), end()];
+    assert_eq!(wanted(&entries), [told("one")]);
+    // What background work had to say comes first.
+    entries.extend([user("a job has ended"), user("two")]);
+    let both = [told("a job has ended"), told("two")];
+    assert_eq!(wanted(&entries), both);
+    entries.extend([says("2", Usage::default()), user("Go on.")]);
+    assert_eq!(wanted(&entries), both);
+    entries.push(Entry::Continue(Continue::ContinueOutput));
+    assert_eq!(wanted(&entries), both);
+    entries.extend([says("3", Usage::default()), user("and this")]);
+    entries.push(Entry::Continue(Continue::Steered));
+    let all = [told("a job has ended"), told("two"), told("and this")];
+    assert_eq!(wanted(&entries), all);
+    // Nothing is wanted twice.
+    let again = Entry::Continue(Continue::Steered);
+    entries.push(again);
+    assert_eq!(wanted(&entries), all);
 }
 
 #[test]

@@ -200,7 +200,8 @@ impl Transcript {
                 self.request = newest.map_or_else(Vec::new, |newest| vec![Arc::clone(newest)]);
             }
             Continue::Steered => {
-                let mut newest: Vec<_> = self.messages.iter().rev().take_while(is_user).collect();
+                let newest = self.messages.iter().rev().take_while(is_user);
+                let mut newest: Vec<_> = newest.filter(|newest| !self.is_wanted(newest)).collect();
                 newest.reverse();
                 self.request.extend(newest.into_iter().cloned());
             }
@@ -215,6 +216,20 @@ impl Transcript {
             | Continue::StopHookBlocked
             | Continue::Reminder => {}
         }
+    }
+
+    fn is_wanted(&self, message: &Arc<HistoryMessage>) -> bool {
+        self.request.iter().any(|asked| Arc::ptr_eq(asked, message))
+    }
+
+    /// Whether the newest turn has messages of the user alone.
+    pub(super) fn begins_turn(&self) -> bool {
+        let begins = self.turns.len().checked_sub(1);
+        let begins = begins.filter(|newest| *newest >= self.summed_up);
+        let begins = begins.and_then(|newest| self.turns.get(newest));
+        let said = begins.and_then(|begins| self.messages.get(*begins..));
+        let is_user = |message: &Arc<HistoryMessage>| matches!(message.message(), Message::User(_));
+        said.is_some_and(|said| said.iter().all(is_user))
     }
 
     /// A provider has counted the first `messages` messages.

@@ -247,6 +247,9 @@ impl World {
             Entry::TurnEnd(why) => self.ends(why),
         }
         self.record.note(entry, end);
+        if let Entry::Shortened { .. } | Entry::Compacted { .. } = entry {
+            self.before_room = self.folded.messages().to_vec();
+        }
         self.folded.apply(entry);
         if let Some(kept) = kept {
             let same = self.folded.messages() == kept;

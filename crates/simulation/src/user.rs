@@ -315,7 +315,8 @@ impl User {
             let live_messages = live.messages();
             let stored = world.folded.messages();
             let same = if world.record.in_turn || !self.turns.is_empty() {
-                stored.get(..live_messages.len()) == Some(live_messages)
+                // More may be stored by now, and room may have been made.
+                stored.starts_with(live_messages) || world.before_room.starts_with(live_messages)
             } else {
                 live == world.folded
             };

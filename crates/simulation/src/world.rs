@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tooloop_kernel::{Delivery, Entry, Transcript};
-use tooloop_model::{JsonObject, ModelErrorKind, StopReason, ToolUseId, Usage};
+use tooloop_model::{HistoryMessage, JsonObject, ModelErrorKind, StopReason, ToolUseId, Usage};
 
 use crate::bills::Bill;
 use crate::disk::Disk;
@@ -59,6 +59,8 @@ pub(crate) struct World {
     pub(crate) disk: Disk,
     /// The fold of what is stored.
     pub(crate) folded: Transcript,
+    /// The conversation before room was made the last time.
+    pub(crate) before_room: Vec<Arc<HistoryMessage>>,
     /// What is stored says so.
     pub(crate) record: Record,
     /// The calls that are not read-only and have begun, in all lives.
@@ -271,6 +273,7 @@ impl World {
             broken: None,
             disk: Disk::default(),
             folded: Transcript::default(),
+            before_room: Vec::new(),
             record: Record::default(),
             begun: BTreeSet::new(),
             effects: BTreeMap::new(),

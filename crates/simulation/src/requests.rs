@@ -35,6 +35,15 @@ impl World {
             self.see("summary");
             // What is tried again was a summary too.
             self.record.is_retry = false;
+            let before = self
+                .life
+                .served
+                .as_ref()
+                .map(|served| served.model.as_str());
+            let falls_back = request.model == "fallback" && before != Some("fallback");
+            if falls_back && !self.record.in_turn {
+                self.record.failures = 0;
+            }
         } else {
             self.record.steps += u32::from(!again);
             self.record.going_on = false;

@@ -499,6 +499,10 @@ impl Driver {
         self.give_up_prompts();
         let effects = self.kernel.step(Input::Interrupt);
         let mut result = self.perform(effects).await;
+        if result.is_ok() && self.kernel.is_idle() {
+            // What waited for a summary to begin did not begin.
+            self.turn = None;
+        }
         self.model = None;
         self.questions.clear();
         self.hooking.under_way.clear();

@@ -154,7 +154,7 @@ impl AgentBuilder {
     }
 
     /// Whether the old contents of files that calls change are kept beside the journal, so that
-    /// [`Session::rewind_to`] can restore them. Not without a journal, and not if this is not
+    /// [`crate::Session::rewind_to`] can restore them. Not without a journal, and not if this is not
     /// called: for tools that work on this machine's files.
     pub fn checkpoints(mut self, kept: bool) -> Self {
         self.checkpoints = kept;

@@ -32,14 +32,14 @@ impl Count {
     }
 
     /// The oldest `cut` messages, which likely had `removed` tokens, have another one in their place.
-    /// `None` if what was counted is all gone.
+    /// `None` if more is gone than was counted.
     pub(crate) fn replaced(
         self,
         cut: usize,
         removed: u64,
         instead: &Arc<HistoryMessage>,
     ) -> Option<Self> {
-        let left = self.messages.checked_sub(cut).filter(|left| *left > 0)?;
+        let left = self.messages.checked_sub(cut)?;
         let instead = std::slice::from_ref(instead);
         Some(Self {
             messages: left.saturating_add(1),

@@ -403,17 +403,25 @@ impl Front {
             Command::Cost => {
                 let cost = self.session()?.cost().await?;
                 self.print(&self.spent.lines(Some(cost.usage))).await?;
-                for line in window::cache_lines(&cost.cache) {
-                    self.say(Style::Plain, &line).await?;
-                }
+                let told = window::cache_lines(&cost.cache).into_iter();
+                self.print(
+                    &told
+                        .map(|words| line(Style::Plain, words))
+                        .collect::<Vec<_>>(),
+                )
+                .await?;
             }
             // A job: it is waited for.
             Command::Compact(_) => {}
             Command::Context => {
                 let context = self.session()?.context().await?;
-                for line in window::context_lines(&context) {
-                    self.say(Style::Plain, &line).await?;
-                }
+                let told = window::context_lines(&context).into_iter();
+                self.print(
+                    &told
+                        .map(|words| line(Style::Plain, words))
+                        .collect::<Vec<_>>(),
+                )
+                .await?;
             }
             Command::Model(None) => {
                 let words = format!("{} ({})", self.model, self.provider.name());

@@ -675,7 +675,7 @@ fn what_does_not_fit_is_named() {
             &["no_such_cut"],
         ),
         (
-            vec![user("x"), says(), end(), summed_up(2)],
+            vec![user("x"), says(), end(), summed_up(3)],
             &["no_such_cut"],
         ),
         (

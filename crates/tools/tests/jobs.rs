@@ -321,7 +321,10 @@ async fn what_a_job_leaves_behind_is_named_and_ended() {
     }
 
     // One that cut all ties ends with the session.
-    let cut = format!("setsid sleep {second} >/dev/null 2>&1 & echo started");
+    let cut = format!(
+        "setsid sleep {second} >/dev/null 2>&1 & \
+         until [ \"$(cat /proc/$!/comm)\" = sleep ]; do :; done; echo started"
+    );
     room.start(&cut).await.unwrap();
     let notice = room.notice().await;
     assert!(notice.contains(&second), "{notice}");

@@ -270,7 +270,10 @@ fn limits_hold_for_a_subagent() {
         }
         (_, _) => api.say("ok").into(),
     });
-    let run = tooloop(&scratch, &server, api).args(["--max-tokens", "29000", "go"]);
+    let run = tooloop(&scratch, &server, api)
+        // Results are told whole.
+        .env("TOOLOOP_CONTEXT_WINDOW", "200000")
+        .args(["--max-tokens", "29000", "go"]);
     let done = finish(&run.start());
     assert_eq!(done.answer(), "ok");
     let (result, _) = done.tool_result("c_1");

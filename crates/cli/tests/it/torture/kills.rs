@@ -68,6 +68,9 @@ impl Round {
             self.runs += 1;
             let prompt = format!("go-{}-", self.runs);
             let running = tooloop(&self.scratch, &self.server, self.api)
+                // Each prompt is looked for in its place.
+                .env("TOOLOOP_COMPACTION", "false")
+                .env("TOOLOOP_CONTEXT_WINDOW", "200000")
                 .args([flag, ID, &prompt])
                 .start();
             let dies = deaths < most && {

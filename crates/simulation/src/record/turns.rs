@@ -97,12 +97,13 @@ impl World {
             Continue::EscalateOutput => {
                 self.see("continue: escalate");
                 let once = !std::mem::replace(&mut self.record.escalated, true);
-                let stop = self
-                    .life
-                    .served
-                    .as_ref()
-                    .and_then(|served| served.stop.clone());
-                let cut = stop == Some(StopReason::MaxTokens);
+                let served = self.life.served.as_ref();
+                let stop = match served.filter(|served| !served.is_summary) {
+                    Some(served) => &served.stop,
+                    // Room was made before.
+                    None => &self.life.stop_before_summary,
+                };
+                let cut = *stop == Some(StopReason::MaxTokens);
                 self.require(Law::Truth, once && cut, || {
                     format!("more output is asked for, once {once}, cut {cut}")
                 });

@@ -36,6 +36,9 @@ fn main() -> anyhow::Result<ExitCode> {
     match found {
         None => Ok(ExitCode::SUCCESS),
         Some(found) => {
+            // The shortest script may take its time.
+            writeln!(out, "\nseed {}: {}", found.seed, found.broken)?;
+            out.flush()?;
             writeln!(out, "\n{}", explain(&found)?)?;
             Ok(ExitCode::FAILURE)
         }

@@ -38,6 +38,8 @@ pub(crate) struct Record {
     /// Requests that failed in a row, and when the first of them did.
     pub(crate) failures: u32,
     first_failure: Option<Duration>,
+    /// When the first of them did of which the machine was told the time.
+    timed_failure: Option<Duration>,
     pub(crate) retry_at: Option<Duration>,
     /// What was called in each reply of the turn.
     signatures: Vec<String>,

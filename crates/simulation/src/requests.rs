@@ -52,6 +52,14 @@ impl World {
         }
         self.life.call += 1;
         self.life.newest_fault = None;
+        if let Some(before) = self
+            .life
+            .served
+            .as_ref()
+            .filter(|served| !served.is_summary)
+        {
+            self.life.stop_before_summary.clone_from(&before.stop);
+        }
         let served = self.reserves(request);
         self.life.served = Some(Served {
             is_summary,

@@ -180,6 +180,8 @@ pub(crate) struct Life {
     pub(crate) since_room: Option<u32>,
     /// Summaries that failed in a row where nobody had asked for them.
     pub(crate) failed_summaries: u32,
+    /// Why the reply stopped that came before the newest summaries.
+    pub(crate) stop_before_summary: Option<StopReason>,
 }
 
 /// Something that was said.

@@ -914,6 +914,27 @@ async fn a_stop_hook_that_says_nothing_is_not_waited_for() {
     session.close().await.unwrap();
 }
 
+#[tokio::test]
+async fn a_session_is_closed_while_a_wake_waits_for_a_summary() {
+    let script = ScriptedProvider::new().say("one");
+    let (builder, provider) = agent(script.then(ModelReply::Hold(Vec::new())));
+    let session = builder.build().unwrap().session().unwrap();
+    session.prompt("go").await.unwrap();
+    let mut compacting = Box::pin(session.compact(None));
+    while provider.requests().len() < 2 {
+        assert!((&mut compacting).now_or_never().is_none());
+        tokio::task::yield_now().await;
+    }
+    let mut waking = Box::pin(session.wake());
+    assert!((&mut waking).now_or_never().is_none());
+    // It is taken in before the session is closed.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    drop((compacting, waking));
+    session.close().await.unwrap();
+}
+
 /// Two sessions, one ledger: what one has spent the other has not.
 #[tokio::test]
 async fn sessions_share_a_ledger() {

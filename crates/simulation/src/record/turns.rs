@@ -27,9 +27,13 @@ impl World {
             format!("try {attempt} of {most} is recorded, {failures} have failed")
         });
         let now = self.now();
-        let first = *self.record.first_failure.get_or_insert(now);
         if failures == 1 {
             self.record.first_failure = Some(now);
+            self.record.timed_failure = None;
+        }
+        // Nobody tells the machine the time when it finds by itself that a reply makes no sense.
+        if error.kind != ModelErrorKind::Decode {
+            self.record.timed_failure.get_or_insert(now);
         }
         let Some((kind, asked)) = self.life.newest_fault else {
             return self.break_law(Law::Truth, "a failure is recorded that was none");
@@ -52,7 +56,7 @@ impl World {
         self.require(Law::Bounds, (shortest..=longest).contains(&wait), || {
             format!("the wait of {wait:?} is not within {shortest:?} and {longest:?}")
         });
-        if failures > 1 {
+        if let Some(first) = self.record.timed_failure.filter(|_| failures > 1) {
             let total = now.saturating_sub(first) + wait;
             self.require(Law::Bounds, total <= policy.max_total + LATE, || {
                 format!("it is tried for {total:?}")
@@ -93,12 +97,13 @@ impl World {
             Continue::EscalateOutput => {
                 self.see("continue: escalate");
                 let once = !std::mem::replace(&mut self.record.escalated, true);
-                let stop = self
-                    .life
-                    .served
-                    .as_ref()
-                    .and_then(|served| served.stop.clone());
-                let cut = stop == Some(StopReason::MaxTokens);
+                let served = self.life.served.as_ref();
+                let stop = match served.filter(|served| !served.is_summary) {
+                    Some(served) => &served.stop,
+                    // Room was made before.
+                    None => &self.life.stop_before_summary,
+                };
+                let cut = *stop == Some(StopReason::MaxTokens);
                 self.require(Law::Truth, once && cut, || {
                     format!("more output is asked for, once {once}, cut {cut}")
                 });

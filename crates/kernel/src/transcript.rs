@@ -38,6 +38,8 @@ pub struct Transcript {
     compactions: u32,
     /// What the user wants now: what began the turn, and what was said to it since.
     request: Vec<Arc<HistoryMessage>>,
+    /// What the conversation began with.
+    opening: Vec<Arc<HistoryMessage>>,
     past: Past,
 }
 
@@ -171,6 +173,9 @@ impl Transcript {
                 } else if self.begins_turn() {
                     // A notice may come before what the user says.
                     self.request.push(Arc::clone(message));
+                }
+                if self.turns.len() == 1 {
+                    self.opening.clone_from(&self.request);
                 }
             }
             Message::Assistant(reply) => {

@@ -319,7 +319,10 @@ fn a_summary_stands_for_the_oldest_part_and_says_what_was_asked() {
         panic!("{entry:?}");
     };
     assert_eq!(summary, world.summary.trim());
-    assert_eq!(*request, [Content::Text(KEEP.into())]);
+    let said = |text: &str| Content::Text(text.into());
+    let began = said("(So the conversation began.)");
+    let now = said("(And this is to be done now:)");
+    assert_eq!(*request, [began, said("first"), now, said(KEEP)]);
     assert_eq!(*carried, world.carried);
     let transcript = world.kernel.transcript();
     assert_eq!(transcript.turns().len(), 2);

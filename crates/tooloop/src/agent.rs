@@ -349,9 +349,7 @@ impl Agent {
             warnings: past.warnings,
             resumed: past.resumed,
             written: past.written,
-            sections: (recipe.prompt.sections().iter())
-                .map(|section| (section.name.to_string(), estimate::text(&section.text)))
-                .collect(),
+            sections: sections(&recipe.prompt, recipe.instructions.as_ref()),
             chance: recipe.chance,
             results: recipe.results,
             secrets: recipe.secrets.clone(),
@@ -393,4 +391,25 @@ fn entry(line: &Line) -> Option<Entry> {
         Line::Record(record) => Some(record.entry.clone()),
         Line::Unknown(_) => None,
     }
+}
+
+/// The sections of the system prompt with the tokens that they likely have; of instructions, each
+/// file.
+fn sections(prompt: &SystemPrompt, instructions: Option<&Instructions>) -> Vec<(String, u64)> {
+    let files = instructions.map_or(&[][..], Instructions::files);
+    let mut sections = Vec::new();
+    for section in prompt.sections() {
+        let tokens = estimate::text(&section.text);
+        if section.name != "instructions" || files.is_empty() {
+            sections.push((section.name.to_string(), tokens));
+            continue;
+        }
+        let of_files: u64 = files.iter().map(|file| estimate::text(&file.text)).sum();
+        sections.push((section.name.to_string(), tokens.saturating_sub(of_files)));
+        let rows = files
+            .iter()
+            .map(|file| (file.name.clone(), estimate::text(&file.text)));
+        sections.extend(rows);
+    }
+    sections
 }

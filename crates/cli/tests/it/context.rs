@@ -17,6 +17,9 @@ const API: Api = Api::Messages;
 /// What the user wants, and must not be lost.
 const KEEP: &str = "KEEP-7731";
 
+/// What stands in the instructions.
+const RULE: &str = "Never touch the lock file.";
+
 /// So many bytes make a token, as the harness estimates it.
 const ESTIMATE: f64 = 3.5;
 
@@ -129,6 +132,7 @@ fn refused(server: &ModelServer) -> usize {
 fn c39a_a_conversation_longer_than_the_window_keeps_what_the_user_wants() {
     damages_journals();
     let scratch = Scratch::new();
+    scratch.write("AGENTS.md", RULE);
     let server = stepping(30, ESTIMATE);
     let first = run(&scratch, &server, &format!("the task is {KEEP}"));
     assert_eq!(first.answer(), "done");
@@ -137,8 +141,9 @@ fn c39a_a_conversation_longer_than_the_window_keeps_what_the_user_wants() {
     let second = run_in(&scratch, &server, &first.session(), "and now go on");
     assert_eq!(second.answer(), "done");
     let requests = server.requests();
-    for (place, request) in requests.iter().enumerate().take(before + 1) {
+    for (place, request) in requests.iter().enumerate() {
         assert!(request.mentions(KEEP), "request {place}");
+        assert!(request.system().contains(RULE), "request {place}");
     }
     for (place, request) in requests.iter().enumerate().skip(before) {
         assert!(request.mentions("and now go on"), "request {place}");
@@ -184,6 +189,23 @@ fn c39b_a_huge_result_is_cut_on_entry() {
     let result = requests[1].tool_result("tu_1").unwrap().text;
     assert!(result.len() <= 3_500, "{}", result.len());
     server.assert_clean();
+}
+
+#[test]
+fn c39c_instructions_that_alone_fill_the_window_end_the_run() {
+    let scratch = Scratch::new();
+    scratch.write("AGENTS.md", "Mind the gap. ".repeat(2_250));
+    let server = ModelServer::builder()
+        .window(Window {
+            tokens: 8_000,
+            bytes_per_token: ESTIMATE,
+        })
+        .choose(|request| says(request, ESTIMATE, "never"))
+        .start();
+    let done = run(&scratch, &server, KEEP);
+    let words = done.failed(1, "context_limit");
+    assert!(words.contains("the system prompt 9"), "{words}");
+    assert!(server.requests().len() <= 3);
 }
 
 /// The harness is not told how much more the server counts, and finds out.
@@ -410,6 +432,7 @@ fn context_and_cost_are_told() {
         reply(2_900, call, "tool_use"),
         reply(100, anthropic::text(0, "done"), "end_turn"),
     ]);
+    scratch.write("AGENTS.md", RULE);
     let first = ask(&scratch, &server, API, "go");
     let session = first.session();
     let context = resume(&scratch, &server, API, &session, "/context");
@@ -425,6 +448,8 @@ fn context_and_cost_are_told() {
     for kind in ["system", "tool", "user", "model", "calls", "results"] {
         assert!(kinds.contains(&kind), "{kind}: {told}");
     }
+    let file = rows.iter().find(|row| row["name"] == "AGENTS.md").unwrap();
+    assert_eq!(file["kind"], "system");
     let bash = rows.iter().filter(|row| row["name"] == "bash");
     assert_eq!(bash.count(), 2, "its definition and its results");
     // In words.

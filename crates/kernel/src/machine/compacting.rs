@@ -464,19 +464,37 @@ impl Kernel {
 
     /// What the user wants, where a summary of the oldest `cut` messages would leave nothing of it.
     fn request_before(&self, cut: usize) -> Vec<Content> {
-        if self.transcript.newest_end() == Some(&TurnEnd::Completed) {
-            // It is done.
-            return Vec::new();
-        }
-        let kept = self.transcript.messages().get(cut..).unwrap_or_default();
-        let request = self.transcript.request().iter();
-        let gone = request.filter(|asked| !kept.iter().any(|kept| Arc::ptr_eq(kept, asked)));
+        let transcript = &self.transcript;
+        let kept = transcript.messages().get(cut..).unwrap_or_default();
+        let is_in = |messages: &[Arc<HistoryMessage>], one: &Arc<HistoryMessage>| {
+            messages.iter().any(|other| Arc::ptr_eq(other, one))
+        };
+        let done = transcript.newest_end() == Some(&TurnEnd::Completed);
+        let request = if done { &[] } else { transcript.request() };
         let mut content = Vec::new();
-        for asked in gone {
-            if let Message::User(said) = asked.message() {
-                content.extend(said.iter().cloned());
+        let say = |content: &mut Vec<Content>, messages: &[Arc<HistoryMessage>]| {
+            for message in messages.iter().filter(|one| !is_in(kept, one)) {
+                if let Message::User(said) = message.message() {
+                    content.extend(said.iter().cloned());
+                }
+            }
+        };
+        // Later work hangs on what it all began with; not if that alone takes the room.
+        let opening = transcript.opening();
+        let room = self.room().map_or(0, |room| room.keep() / 2);
+        let is_earlier = opening.iter().all(|one| !is_in(request, one));
+        if is_earlier && estimate::messages(opening) <= room {
+            say(&mut content, opening);
+        }
+        if !content.is_empty() {
+            let words = "(So the conversation began.)";
+            content.insert(0, Content::Text(words.into()));
+            if !request.iter().all(|one| is_in(kept, one)) {
+                let words = "(And this is to be done now:)";
+                content.push(Content::Text(words.into()));
             }
         }
+        say(&mut content, request);
         content
     }
 

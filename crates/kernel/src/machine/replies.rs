@@ -57,9 +57,6 @@ impl Kernel {
             Err(budget) => return self.end(TurnEnd::Budget(*budget), out),
         };
         reservation.shrunk |= fits < cap;
-        if reason != Some(Continue::Retry) {
-            self.upkeep.step();
-        }
         if let Some(reason) = reason {
             self.record(Entry::Continue(reason), Sync::Soon, out);
         }
@@ -212,6 +209,7 @@ impl Kernel {
             return self.summarised(calling.reservation, &message, written, out);
         }
         self.turn.rescued = false;
+        self.upkeep.step();
         let cut = message.stop_reason == Some(StopReason::MaxTokens);
         if cut && !calling.reservation.shrunk && self.may_escalate() {
             return self.escalate(calling, message.usage, written, out);

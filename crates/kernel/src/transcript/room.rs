@@ -51,6 +51,12 @@ impl Transcript {
         &self.request
     }
 
+    /// What the conversation began with.
+    #[must_use]
+    pub fn opening(&self) -> &[Arc<HistoryMessage>] {
+        &self.opening
+    }
+
     /// How far the estimate of what is not counted yet has been out.
     #[must_use]
     pub const fn calibration(&self) -> Calibration {

@@ -191,7 +191,7 @@ fn somebody_asks_for_it_while_nothing_is_under_way() {
         > prepared 1
           call 4 [user, model tu_1, results tu_1, model tu_2, results tu_2, model, user] cap 479
         > model 4 say in short
-          record compacted 6 (manual)
+          record compacted 6 (manual), with (So the conversation began.) / go
           compaction 1 done
           record user: meanwhile
           call 5 [user, user]

@@ -436,3 +436,41 @@ fn hooks_run_in_the_sandbox_unless_the_user_says_otherwise() {
     assert_eq!(run("false").answer(), "done");
     assert!(made.exists());
 }
+
+/// A subagent has the hooks of the session that it works for, and two of its own.
+#[test]
+fn hooks_follow_a_subagent() {
+    let objects =
+        "cat >> stopped; [ \"$(wc -l < stopped)\" -gt 1 ] || { echo 'look again' >&2; exit 2; }";
+    let scratch = with(&[
+        Hook(
+            "SubagentStart",
+            "general",
+            "cat > begun; echo 'It is Friday.'",
+            "",
+        ),
+        Hook("SubagentStop", "", &format!("{objects}; echo"), ""),
+        Hook("PreToolUse", "Bash", "cat > called", ""),
+        Hook("SubagentStart", "explore", "touch never", ""),
+    ]);
+    let task = json!({ "description": "d", "prompt": "look", "agent_type": "general" });
+    let server = ModelServer::start([
+        API.call("c_1", "task", &task),
+        API.bash("s_1", "echo here"),
+        API.say("too early"),
+        API.say("it is here"),
+        API.say("done"),
+    ]);
+    let done = ask(&scratch, &server, API, "go");
+    assert_eq!(done.answer(), "done");
+    assert_eq!(done.tool_result("c_1").0, "it is here");
+    assert!(server.request(1).mentions("It is Friday."));
+    assert!(server.request(3).mentions("look again"));
+    assert_eq!(kept(&scratch, "begun")["agent_type"], "general");
+    assert_eq!(
+        kept(&scratch, "called")["tool_input"]["command"],
+        "echo here"
+    );
+    assert!(!scratch.workspace().join("never").exists());
+    server.assert_clean();
+}

@@ -11,8 +11,7 @@ use crate::settings::error::shortened;
 use crate::settings::hook::{self, DEFAULT_TIMEOUT, MOST_MILLIS};
 
 /// Events of the other product that nothing here corresponds to.
-const OTHER_EVENTS: [&str; 8] = [
-    "SubagentStart",
+const OTHER_EVENTS: [&str; 7] = [
     "PostCompact",
     "ConfigChange",
     "TaskCompleted",

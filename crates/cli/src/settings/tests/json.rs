@@ -224,7 +224,7 @@ fn hooks_are_read_and_what_is_odd_about_them_is_said() {
   ],
   "Stop": [{"hooks": [{"type": "command", "command": "d", "timeout": "x"}, {"type": "command"}]}],
   "PreTolUse": [{"hooks": []}],
-  "SubagentStart": [],
+  "PostCompact": [],
   "Stop2": 7
 }}"#;
     let loaded = World::new().file(JSON_USER, text).load().unwrap();
@@ -282,7 +282,7 @@ fn hooks_are_read_and_what_is_odd_about_them_is_said() {
             ":8:70: `hooks.Stop` has a `timeout` that is no number of seconds up to a day; it is 60",
             ":8:76: `hooks.Stop` is not applied: it has no `command`",
             ":9:3: `hooks` names no event with \"PreTolUse\": the nearest is `PreToolUse`; it is not applied",
-            ":10:3: `hooks.SubagentStart` is not applied: there is no such event here",
+            ":10:3: `hooks.PostCompact` is not applied: there is no such event here",
             ":11:3: `hooks` names no event with \"Stop2\": the nearest is `Stop`; it is not applied",
         ]
     );

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Stdio;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use seccompiler::{
     SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
@@ -475,6 +475,21 @@ fn terminal(stage: &mut Stage) {
     });
 }
 
+/// Waits until such a process is not stopped any more.
+fn await_going_on(text: &str) {
+    let start = Instant::now();
+    let stopped = |pid: &i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(')')
+            .next()
+            .is_some_and(|rest| rest.starts_with(" T"))
+    };
+    while alive(text).iter().any(stopped) {
+        assert!(start.elapsed() < SOON, "still stopped");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
 fn job_control(stage: &mut Stage) {
     with_processes(async |processes| {
         let time = long_time();
@@ -490,6 +505,8 @@ fn job_control(stage: &mut Stage) {
         screen.until("ready> ").await;
         type_all(&terminal, "fg\r").await;
         screen.until("sleep").await;
+        // It has the terminal by then: whoever stops does not hear the key.
+        await_going_on(&time);
         type_all(&terminal, "\x03").await;
         screen.until("ready> ").await;
         assert_gone(&time, SOON);

@@ -27,6 +27,10 @@ const REMEMBERED: usize = 1024;
 /// For how long a guardian goes on looking.
 const PATIENCE_MILLISECONDS: i64 = 2000;
 
+/// How many looks in a row must find nothing. One is not enough: a process that is just becoming
+/// another program has no environment to read, and one that has just begun may be missed.
+const CLEAN_LOOKS: u32 = 10;
+
 /// The harness's end of the connection.
 #[derive(Debug)]
 pub(crate) struct Guardian {
@@ -212,7 +216,12 @@ fn end_all(memory: &Memory) {
         }
     }
     let start = milliseconds();
-    while kill_found(memory) > 0 && milliseconds() - start < PATIENCE_MILLISECONDS {
+    let mut clean = 0;
+    while clean < CLEAN_LOOKS && milliseconds() - start < PATIENCE_MILLISECONDS {
+        clean = match kill_found(memory) {
+            0 => clean + 1,
+            _ => 0,
+        };
         pause();
     }
 }

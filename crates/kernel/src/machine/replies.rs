@@ -183,6 +183,10 @@ impl Kernel {
             let Some(call) = calling.early.calls.get_mut(position) else {
                 return;
             };
+            if self.settings.hooked.holds(&call.tool_use.name) {
+                // Others have a say in it since it was complete.
+                return;
+            }
             self.newest.run = self.newest.run.saturating_add(1);
             let run = self.newest.run;
             call.state = CallState::Running {

@@ -125,7 +125,7 @@ impl ModeTold {
         } else {
             "Plan mode is over: you may make changes again, as far as you are let.".into()
         };
-        Some(format!("<reminder>\n{words}\n</reminder>"))
+        Some(words)
     }
 
     /// It was told in another way that the mode is over.

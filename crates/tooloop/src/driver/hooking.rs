@@ -217,7 +217,9 @@ impl Driver {
         };
         let mode = read(&self.gate.policy, |policy| policy.mode);
         let reminder = self.mode_told.reminder(mode, ends);
-        prompt.content.extend(reminder.map(Content::Text));
+        prompt
+            .content
+            .extend(reminder.as_deref().map(Content::reminder));
         if prompt.begins && self.told_facts {
             let facts = facts::due(self.kernel.transcript(), &self.workspace);
             prompt.content.extend(facts);

@@ -29,8 +29,7 @@ impl Driver {
             let steps = self.unused.entry(name.to_owned()).or_default();
             *steps = steps.saturating_add(1);
             if let Some(words) = tool.reminder(*steps) {
-                self.asides
-                    .push_back(format!("<reminder>\n{words}\n</reminder>"));
+                self.asides.push_back(words);
             }
         }
     }
@@ -39,7 +38,7 @@ impl Driver {
     pub(super) fn next_aside(&mut self) -> Option<Input> {
         let words = self.asides.pop_front()?;
         Some(Input::User {
-            content: vec![Content::Text(words)],
+            content: vec![Content::reminder(&words)],
             delivery: Delivery::Aside,
         })
     }

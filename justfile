@@ -32,3 +32,7 @@ fuzz SECONDS *TARGETS:
 # Kills the program so often, at random moments, and tells what became of its sessions.
 torture KILLS="500":
     cargo xtask torture --kills {{KILLS}}
+
+# Runs cargo-mutants on the kernel and on permission decisions: `just mutants --shard 1/8`. Takes hours.
+mutants *ARGS:
+    cargo xtask mutants {{ARGS}}

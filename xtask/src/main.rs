@@ -5,9 +5,11 @@
 //! in figures what became of its sessions, its commands and its processes. `cargo xtask simulate
 //! [--seeds N] [--steps N] [--from SEED] [--seed SEED]` plays simulated worlds until a law is broken,
 //! and tells the shortest story of it. `cargo xtask shell-fuzz [--minutes N] [--seed SEED]` has a real
-//! bash run random lines among stubs, and compares with what the policy says of them.
+//! bash run random lines among stubs, and compares with what the policy says of them. `cargo xtask
+//! mutants [--shard K/N] [FILE]...` runs cargo-mutants on the kernel and on permission decisions.
 
 mod fuzz;
+mod mutants;
 mod shell_fuzz;
 mod simulate;
 mod torture;
@@ -25,8 +27,9 @@ fn main() -> anyhow::Result<()> {
         ["torture", options @ ..] => torture::torture(options),
         ["simulate", flags @ ..] => simulate::simulate(flags),
         ["shell-fuzz", options @ ..] => shell_fuzz::shell_fuzz(options),
+        ["mutants", words @ ..] => mutants::mutants(words),
         _ => anyhow::bail!(
-            "the chores are: lines, fuzz SECONDS [TARGET]..., simulate [FLAG N]..., torture [--kills N], shell-fuzz [--minutes N] [--seed SEED]"
+            "the chores are: lines, fuzz SECONDS [TARGET]..., simulate [FLAG N]..., torture [--kills N], shell-fuzz [--minutes N] [--seed SEED], mutants [--shard K/N] [FILE]..."
         ),
     }
 }

@@ -199,3 +199,72 @@ fn most(price: &Price, input: u64, output: u64) -> Money {
     });
     price.dearest_input(input).saturating_add(output)
 }
+
+#[cfg(test)]
+mod tests {
+    use tooloop_model::Money;
+
+    use super::{Amount, Ledger, Limits, Worst};
+    use crate::Budget;
+
+    const WORST: Worst<'static> = Worst {
+        model: "m",
+        price: None,
+        input: 60,
+        cap: Some(20),
+    };
+
+    fn limits(tokens: u64) -> Limits {
+        Limits {
+            tokens: Some(tokens),
+            ..Limits::default()
+        }
+    }
+
+    #[test]
+    fn dropped_reservation_returns_its_tokens() -> Result<(), Box<Budget>> {
+        let ledger = Ledger::default();
+        let first = ledger.reserve(&limits(100), WORST)?;
+        assert!(
+            ledger.reserve(&limits(100), WORST).is_err(),
+            "the first reservation leaves 20 tokens of 100"
+        );
+        drop(first);
+        let second = ledger.reserve(&limits(100), WORST)?;
+        assert_eq!(second.cap, Some(20), "nothing is reserved any more");
+        assert_eq!(ledger.spent(), (0, Money(0)));
+        Ok(())
+    }
+
+    #[test]
+    fn settled_reservation_costs_its_usage_only() -> Result<(), Box<Budget>> {
+        let ledger = Ledger::default();
+        let reservation = ledger.reserve(&limits(100), WORST)?;
+        let usage = Amount {
+            tokens: 15,
+            cost: Money(3),
+        };
+        ledger.settle(reservation, usage);
+        assert_eq!(ledger.spent(), (15, Money(3)));
+        let next = ledger.reserve(&limits(100), WORST)?;
+        assert_eq!(next.cap, Some(20), "85 tokens are left");
+        Ok(())
+    }
+
+    #[test]
+    fn booked_usage_counts_against_the_limit() {
+        let ledger = Ledger::default();
+        ledger.book(30, Money(7));
+        ledger.book(10, Money(1));
+        assert_eq!(ledger.spent(), (40, Money(8)));
+        let budget = ledger.reserve(&limits(100), WORST).err();
+        assert_eq!(
+            budget,
+            Some(Box::new(Budget::Tokens {
+                limit: 100,
+                spent: 40,
+                next: 76
+            }))
+        );
+    }
+}

@@ -437,6 +437,7 @@ fn policy(settings: &Settings, workspace: &Path, wall: &Wall, skills: &SkillSet)
         deny: settings.disallowed_tools.clone(),
         ask: settings.ask_tools.clone(),
         allow: [settings.allowed_tools.clone(), reading].concat(),
+        protected_names: compat::PROGRAM_SETTINGS.map(str::to_owned).into(),
         ..Policy::default()
     };
     let home = environment("HOME").map(PathBuf::from);

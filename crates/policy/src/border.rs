@@ -1,5 +1,7 @@
 //! What a call needs beyond the sandbox, and what it must leave alone.
 
+use std::path::{Path, PathBuf};
+
 use crate::{
     Grant,
     beyond::{Need, summary},
@@ -8,35 +10,66 @@ use crate::{
     host,
     path_rule::{PathPattern, Reading},
     places::is_inside,
-    protected::Protected,
-    shell::normal,
+    protected::{Protected, Protection},
+    shell::{Part, normal},
 };
 
 impl Call<'_> {
-    /// Names the first protected path that the call would write.
-    pub(crate) fn protected(&self) -> Option<String> {
+    /// Returns the first protected path that the call would write, and how it is protected; one that
+    /// a sandbox denies comes first.
+    pub(crate) fn protected(&self) -> Option<(String, Protection)> {
+        let confinement = self.policy.confinement.as_ref();
         let protected = Protected {
             named: &self.policy.protected,
+            names: &self.policy.protected_names,
             roots: &self.policy.roots,
-            temp: self
-                .policy
-                .confinement
-                .as_ref()
-                .map_or(&[], |within| &within.temp),
+            temp: confinement.map_or(&[], |within| &within.temp),
             home: self.policy.home.as_deref(),
+            is_confined: confinement.is_some(),
         };
-        let needed = self.lines.iter().flat_map(|line| &line.needs);
-        let granted = self
-            .grants()
-            .chain(needed.map(|need| &need.grant))
-            .filter_map(|grant| match grant {
-                Grant::Write(path) => Some(path.as_path()),
-                Grant::Network | Grant::Host(_) | Grant::Unconfined => None,
+        let mut asked = None;
+        let mut check = |path: &Path, found: Option<Protection>| match found? {
+            Protection::Sealed => Some(path.to_owned()),
+            Protection::Asked => {
+                asked.get_or_insert_with(|| path.to_owned());
+                None
+            }
+        };
+        let granted = self.grants().filter_map(written);
+        let mut named = self.paths(Kind::Write).chain(granted);
+        let mut needed = self.lines.iter().flat_map(|line| &line.needs);
+        let sealed = named
+            .find_map(|path| check(path, protected.of(&normal(path))))
+            .or_else(|| {
+                needed.find_map(|need| {
+                    let path = written(&need.grant)?;
+                    let real = normal(path);
+                    // What a program does to a directory that holds protected entries, such as
+                    // `.git`, the sandbox sees. Without one nothing does.
+                    let is_program = matches!(need.part, Part::Command(_));
+                    let found = match protected.of(&real) {
+                        Some(_)
+                            if is_program && confinement.is_some() && real.ends_with(".git") =>
+                        {
+                            None
+                        }
+                        None if is_program
+                            && confinement.is_none()
+                            && protected.holds_entries(&real) =>
+                        {
+                            Some(Protection::Asked)
+                        }
+                        found => found,
+                    };
+                    check(path, found)
+                })
             });
-        self.paths(Kind::Write)
-            .chain(granted)
-            .find(|path| protected.holds(&normal(path)))
-            .map(|path| shown(&path.to_string_lossy()))
+        let words = |path: PathBuf| shown(&path.to_string_lossy());
+        match (sealed, asked) {
+            (Some(path), _) => Some((words(path), Protection::Sealed)),
+            (None, Some(path)) => Some((words(path), Protection::Asked)),
+            (None, None) => None,
+        }
     }
 
     /// Tells whether this is more than the sandbox gives, or than it would give if there were one.
@@ -122,6 +155,14 @@ impl Call<'_> {
                 !is_included && !self.is_given(grant) && !is_needed(grant)
             })
             .map(|grant| format!("`{grant}` asks for more than the sandbox gives"))
+    }
+}
+
+/// The path that a grant opens.
+fn written(grant: &Grant) -> Option<&Path> {
+    match grant {
+        Grant::Write(path) => Some(path.as_path()),
+        Grant::Network | Grant::Host(_) | Grant::Unconfined => None,
     }
 }
 

@@ -45,7 +45,7 @@ mod path_rule;
 mod pattern;
 mod places;
 mod policy;
-mod protected;
+pub mod protected;
 mod rule;
 pub mod shell;
 

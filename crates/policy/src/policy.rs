@@ -7,6 +7,7 @@ use crate::{
     call::{Call, is_about_reading},
     command_rule::Hit,
     explain, path_rule, pattern,
+    protected::Protection,
 };
 
 /// Rules and mode; judges an access and never runs anything.
@@ -32,9 +33,12 @@ pub struct Policy {
     /// What the sandbox lets shell lines do, if there is one: within it nobody is asked about them.
     pub confinement: Option<Confinement>,
     /// What is never written while there is a sandbox, and asked about otherwise, whatever the
-    /// rules allow: absolute, links resolved. Some paths always belong to it: the hooks and
-    /// settings of a repository, our own settings, the files that a shell reads when it starts.
+    /// rules allow: absolute, links resolved. Some paths always belong to it: see
+    /// [`crate::protected`].
     pub protected: Vec<PathBuf>,
+    /// Further names that are protected in the same way wherever a path has them, such as the
+    /// settings of an editor that starts programs: relative, with `/` between parts.
+    pub protected_names: Vec<String>,
 }
 
 /// Files that are left out of what a call finds: see [`Policy::withholding`].
@@ -100,7 +104,9 @@ impl Policy {
             }
         }
         let guarded = call.protected();
-        if let Some(path) = guarded.as_ref().filter(|_| self.confinement.is_some()) {
+        if let Some((path, Protection::Sealed)) = &guarded
+            && self.confinement.is_some()
+        {
             return Decision::Deny {
                 reason: format!(
                     "`{path}` is protected: it is never written while there is a sandbox"
@@ -120,7 +126,7 @@ impl Policy {
         if self.mode == Mode::BypassPermissions {
             return Decision::Allow;
         }
-        if let Some(path) = guarded {
+        if let Some((path, _)) = guarded {
             let reason = format!("`{path}` is protected: no rule allows it to be written");
             return self.question(reason, AskCause::Rule);
         }

@@ -32,6 +32,7 @@ fn policy(mode: Mode, confinement: Option<Confinement>, allow: &[&str]) -> Polic
         home: Some("/home/u".into()),
         confinement,
         protected: vec!["/w/vendor".into()],
+        protected_names: vec![".agent/start.json".into()],
         ..Policy::default()
     }
 }
@@ -201,6 +202,12 @@ fn what_is_protected_is_protected_from_file_tools() {
         "/w/.git/config",
         "/w/sub/../.git/config",
         "/w/.tooloop/settings.toml",
+        "/w/sub/.git",
+        "/w/.git/commondir",
+        "/w/.git/info/attributes",
+        "/added/.git/objects/info/alternates",
+        "/w/a/b/.agent/start.json",
+        "/added/.agent/start.json",
         "/home/u/.bashrc",
         "/w/vendor/a",
     ];

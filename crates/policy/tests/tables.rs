@@ -21,6 +21,7 @@ fn plain() -> Policy {
     Policy {
         roots: vec!["/w".into(), "/added".into()],
         home: Some("/home/u".into()),
+        protected_names: vec![".agent/start.json".into()],
         ..Policy::default()
     }
 }

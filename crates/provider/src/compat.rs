@@ -41,7 +41,7 @@ pub const MANAGED_SETTINGS: &str = "/etc/claude-code/managed-settings.json";
 
 /// Files and folders of a project in which other agents and editors are told which programs to
 /// start, from the folder on.
-pub const PROGRAM_SETTINGS: [&str; 9] = [
+pub const PROGRAM_SETTINGS: [&str; 10] = [
     ".claude/hooks",
     ".claude/settings.json",
     ".claude/settings.local.json",
@@ -50,6 +50,7 @@ pub const PROGRAM_SETTINGS: [&str; 9] = [
     ".cursor/mcp.json",
     ".gemini/settings.json",
     ".mcp.json",
+    ".vscode/mcp.json",
     ".vscode/tasks.json",
 ];
 

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use tooloop_kernel::{Fallback, Hooked, Ledger, Limits, OutputWay, RetryPolicy, Settings};
 use tooloop_policy::Policy;
-use tooloop_provider::{Cassette, Provider, Redactor};
+use tooloop_provider::{Cassette, Provider, Redactor, compat};
 use tooloop_session::Catalog;
 use tooloop_tool::{DynTool, Registry, Tool, tool};
 
@@ -307,6 +307,11 @@ impl AgentBuilder {
         let mut policy = self.policy.with_links_followed(paths::real);
         // The first one is what relative paths in lines mean.
         policy.roots.insert(0, workspace.clone());
+        for name in compat::PROGRAM_SETTINGS {
+            if !policy.protected_names.iter().any(|known| known == name) {
+                policy.protected_names.push(name.to_owned());
+            }
+        }
         let folders = self.folders.into_iter().map(real);
         let folders = folders.collect::<Result<Vec<_>, _>>()?;
         policy.roots.extend(folders.iter().cloned());

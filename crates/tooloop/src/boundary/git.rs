@@ -10,6 +10,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use tooloop_policy::protected::GIT_ENTRIES;
+
 use crate::paths::{normal, real};
 
 /// How many further folders are looked at: entries of a folder, working trees, submodules.
@@ -18,21 +20,10 @@ const MOST: usize = 1000;
 /// How deep the names of submodules are nested at most.
 const DEPTH: usize = 4;
 
-/// What of a repository's folder is never written.
-///
-/// `commondir` and `gitdir` say where the rest of the repository is, so they could lead past the
-/// others.
-///
-/// Of `info` these two only: packing a repository writes others there.
-const NEVER: [&str; 7] = [
-    "hooks",
-    "config",
-    "config.worktree",
-    "info/attributes",
-    "info/exclude",
-    "commondir",
-    "gitdir",
-];
+/// What of a repository's directory is not written in a sandbox, in addition to [`GIT_ENTRIES`]: it
+/// hides files from the person. Of `info` no more, since packing a repository writes other files
+/// there.
+const EXCLUDE: &str = "info/exclude";
 
 /// What belongs into the folder of a linked working tree alone. Made in a repository's own folder it
 /// would lead git to another one.
@@ -133,7 +124,8 @@ impl GitFolders {
     }
 
     fn never(&mut self, folder: &Path) {
-        let never = NEVER.iter().map(|name| folder.join(name));
+        let never = GIT_ENTRIES.iter().chain([&EXCLUDE]);
+        let never = never.map(|name| folder.join(name));
         self.protected.extend(never);
     }
 }

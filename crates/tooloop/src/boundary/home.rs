@@ -1,25 +1,14 @@
-//! What in a home folder is run, or obeyed, without anybody calling it by name.
+//! What in a home directory the agent must not write because programs run or obey it.
 //!
-//! It is on no list of what is writable; it counts where the home folder, or what lies in it, was
-//! made writable as a whole.
+//! It is not on the list of what is writable. It counts where the home directory, or a directory in
+//! it, was made writable as a whole.
 
 use std::path::{Path, PathBuf};
 
-#[rustfmt::skip]
-const PROTECTED: [&str; 43] = [
-    // Shells and sessions.
-    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc",
-    ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".oh-my-zsh", ".kshrc", ".cshrc", ".tcshrc", ".login",
-    ".config/fish", ".config/zsh", ".config/bash", ".config/environment.d", ".pam_environment",
-    ".xinitrc", ".xprofile", ".xsession", ".xsessionrc", ".config/autostart", ".config/systemd", ".local/share/systemd",
-    // Programs that are found by name.
-    "bin", ".local/bin", ".cargo/bin", "go/bin",
-    // What lets somebody in, or names programs that others run.
-    ".ssh", ".gnupg", ".gitconfig", ".config/git", ".cargo/config.toml", ".cargo/config", ".npmrc", ".tmux.conf", ".vimrc",
-    ".config/nvim",
-];
+use tooloop_policy::protected::{HOME_PROGRAM_ENTRIES, HOME_STARTUP_ENTRIES};
 
-/// What of it is never written.
+/// Returns the entries of a home directory that are never written.
 pub(super) fn protected(home: &Path) -> impl Iterator<Item = PathBuf> + '_ {
-    PROTECTED.iter().map(|name| home.join(name))
+    let entries = HOME_STARTUP_ENTRIES.iter().chain(&HOME_PROGRAM_ENTRIES);
+    entries.map(|name| home.join(name))
 }

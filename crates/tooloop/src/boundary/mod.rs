@@ -27,11 +27,9 @@ use std::path::{Path, PathBuf};
 
 pub use temp::PrivateTemp;
 
-use crate::paths::real;
+use tooloop_policy::protected::PROJECT_ENTRIES;
 
-/// Names in a project's folders below which no agent writes: what stands there is obeyed by
-/// programs that run outside of the sandbox.
-const PROTECTED: [&str; 1] = [".tooloop"];
+use crate::paths::real;
 
 /// What a boundary is drawn from.
 #[derive(Debug, Clone)]
@@ -120,7 +118,7 @@ impl Boundary {
             boundary.writable.extend(git.writable);
             protected.extend(git.protected);
             boundary.absent.extend(git.absent);
-            let names = PROTECTED.iter().chain(settings.protected);
+            let names = PROJECT_ENTRIES.iter().chain(settings.protected);
             protected.extend(names.map(|name| root.join(name)));
             boundary.writable.push(root);
         }

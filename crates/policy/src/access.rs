@@ -56,6 +56,13 @@ pub enum Touch {
     Grant(Grant),
 }
 
+impl FileFacts {
+    const NONE: Self = Self {
+        git_risk: None,
+        links: Vec::new(),
+    };
+}
+
 /// The effect of a call and everything it would touch.
 ///
 /// ```
@@ -75,6 +82,20 @@ pub struct Access {
     pub touches: Vec<Touch>,
     /// The folder in which its shell lines would run, if it is not the workspace.
     pub directory: Option<PathBuf>,
+    /// What the runtime has found out about the file system.
+    pub facts: FileFacts,
+}
+
+/// What the runtime finds out about the file system for a call, because this crate has no access
+/// to files. See [`Access::with_facts`].
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct FileFacts {
+    /// Why git may run a program of the repository in the call's directory, if it may: no git
+    /// command counts as read-only then.
+    pub git_risk: Option<String>,
+    /// Paths that the call's shell lines name and that lead elsewhere through a link, each with
+    /// the path it leads to: absolute, `.` and `..` resolved.
+    pub links: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Access {
@@ -85,6 +106,7 @@ impl Access {
             effect: AccessEffect::ReadOnly,
             touches: Vec::new(),
             directory: None,
+            facts: FileFacts::NONE,
         }
     }
 
@@ -95,6 +117,7 @@ impl Access {
             effect: AccessEffect::Session,
             touches: Vec::new(),
             directory: None,
+            facts: FileFacts::NONE,
         }
     }
 
@@ -105,6 +128,7 @@ impl Access {
             effect: AccessEffect::Delegated,
             touches: Vec::new(),
             directory: None,
+            facts: FileFacts::NONE,
         }
     }
 
@@ -115,6 +139,7 @@ impl Access {
             effect: AccessEffect::Idempotent,
             touches: Vec::new(),
             directory: None,
+            facts: FileFacts::NONE,
         }
     }
 
@@ -125,6 +150,7 @@ impl Access {
             effect: AccessEffect::Effectful,
             touches: Vec::new(),
             directory: None,
+            facts: FileFacts::NONE,
         }
     }
 
@@ -141,6 +167,7 @@ impl Access {
             effect,
             touches: vec![Touch::Command(line)],
             directory: None,
+            facts: FileFacts::NONE,
         }
     }
 
@@ -189,6 +216,33 @@ impl Access {
     #[must_use]
     pub fn in_directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = Some(directory.into());
+        self
+    }
+
+    /// Adds what the runtime has found out about the file system.
+    ///
+    /// ```
+    /// use tooloop_policy::{Access, AccessEffect, FileFacts};
+    ///
+    /// let facts = FileFacts { git_risk: Some("it names programs".into()), ..FileFacts::default() };
+    /// let access = Access::command("git status").with_facts(facts);
+    /// assert_eq!(access.effect, AccessEffect::Effectful);
+    /// ```
+    #[must_use]
+    pub fn with_facts(mut self, facts: FileFacts) -> Self {
+        let distrusts = facts.git_risk.is_some();
+        self.facts = facts;
+        let is_risky = |touch: &Touch| match touch {
+            Touch::Command(line) => shell::analyse(line).runs_git(),
+            Touch::Read(_)
+            | Touch::Write(_)
+            | Touch::Host(_)
+            | Touch::Input(_)
+            | Touch::Grant(_) => false,
+        };
+        if distrusts && !self.effect.reaches_outside() && self.touches.iter().any(is_risky) {
+            self.effect = AccessEffect::Effectful;
+        }
         self
     }
 

@@ -48,6 +48,7 @@ impl<'a> Call<'a> {
                 text,
                 directory.map(PathBuf::as_path),
                 policy.home.as_deref(),
+                access.facts.git_risk.as_deref(),
             )
         };
         for touch in &access.touches {

@@ -10,7 +10,7 @@ use crate::{
     pattern::{Match, Pattern, Subject, exact_line},
     shell::{
         Analysis, Command, Globals, Hazard, Nature, Origin, Part, Piece, Subcommand, Unknown, Word,
-        analyse, is_harmless_environment, skip_globals,
+        analyse, is_git, is_harmless_environment, skip_globals,
     },
 };
 
@@ -25,6 +25,8 @@ pub(crate) struct Line<'a> {
     pub(crate) needs: Vec<Need>,
     /// The names of the programs in it, each once and in lower case; `None` if not all are known.
     programs: Option<BTreeSet<String>>,
+    /// Why its git commands do not count as read-only, if so.
+    git_risk: Option<&'a str>,
     /// All known text of its words and targets, to see quickly that a path is not among it.
     words: OnceCell<String>,
 }
@@ -63,8 +65,16 @@ pub(crate) enum Hit {
 }
 
 impl<'a> Line<'a> {
-    pub(crate) fn new(text: &'a str, directory: Option<&Path>, home: Option<&Path>) -> Self {
-        let analysis = analyse(text);
+    pub(crate) fn new(
+        text: &'a str,
+        directory: Option<&Path>,
+        home: Option<&Path>,
+        git_risk: Option<&'a str>,
+    ) -> Self {
+        let mut analysis = analyse(text);
+        if git_risk.is_some() {
+            analysis = analysis.distrusting_git();
+        }
         let needs = needs(&analysis, &analysis.known_effects(), directory, home);
         Self {
             text,
@@ -72,6 +82,7 @@ impl<'a> Line<'a> {
             analysis,
             spellings: OnceCell::new(),
             needs,
+            git_risk,
             words: OnceCell::new(),
         }
     }
@@ -219,8 +230,10 @@ impl<'a> Line<'a> {
         for (index, command) in self.analysis.commands().iter().enumerate() {
             let reach = own_reach(command, &patterns).max(inherited_reach(command, &reaches));
             if reach.is_none() && !self.needs_no_rule(index, command) {
+                let risk = self.git_risk.filter(|_| is_git(command));
+                let risk = risk.map_or_else(String::new, |risk| format!(", and {risk}"));
                 return Some(format!(
-                    "`{}` is not covered by an allow rule",
+                    "`{}` is not covered by an allow rule{risk}",
                     shown(&command.text)
                 ));
             }

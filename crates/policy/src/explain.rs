@@ -62,6 +62,7 @@ fn alone(call: &Call<'_>, kind: PartKind, text: String, touch: Option<&Touch>) -
         effect,
         touches: touch.into_iter().cloned().collect(),
         directory: call.access.directory.clone(),
+        facts: call.access.facts.clone(),
     };
     let by_itself = Call::new(tool, &access, call.policy);
     let decision = call.policy.judge(&by_itself);

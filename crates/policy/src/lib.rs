@@ -49,7 +49,7 @@ pub mod protected;
 mod rule;
 pub mod shell;
 
-pub use access::{Access, AccessEffect, Touch};
+pub use access::{Access, AccessEffect, FileFacts, Touch};
 pub use beyond::beyond;
 pub use confinement::{Confinement, Reach};
 pub use decision::{AskCause, Decision};

@@ -721,7 +721,7 @@ fn a_statement_of_effect_is_not_believed_over_the_line() {
         let lying = Access {
             effect,
             touches: vec![Touch::Command("touch M".to_owned())],
-            directory: None,
+            ..Access::read_only()
         };
         assert_eq!(verdict(&Policy::default().decide("bash", &lying)), Ask);
         let plan = policy(Mode::Plan, &[], &[], &["Bash"]);

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use tooloop_policy::{Access, AccessEffect, Confinement, Grant, Mode, Policy, Rule, Touch, beyond};
+use tooloop_policy::{Access, Confinement, Grant, Mode, Policy, Rule, Touch, beyond};
 use tooloop_tools::TempView;
 
 use crate::boundary::Boundary;
@@ -186,9 +186,8 @@ fn is_line(touch: &&Touch) -> bool {
 fn exact(grants: Vec<Grant>) -> Vec<Rule> {
     let exact = |grant: Grant| {
         let only = Access {
-            effect: AccessEffect::Session,
             touches: vec![Touch::Grant(grant)],
-            directory: None,
+            ..Access::session()
         };
         Policy::default().allow_always_rules("", &only)
     };

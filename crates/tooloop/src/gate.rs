@@ -7,11 +7,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tooloop_kernel::{Gate, Judgement, Verdict};
 use tooloop_model::{JsonObject, ToolInput, ToolUse};
-use tooloop_policy::{Access, AccessEffect, AskCause, Decision, Grant, Mode, Policy, Rule, Touch};
+use tooloop_policy::{
+    Access, AccessEffect, AskCause, Decision, FileFacts, Grant, Mode, Policy, Rule, Touch, shell,
+};
 use tooloop_tool::{Registry, Withheld};
 
 use crate::agents::{EXIT_PLAN, Planning};
-use crate::{Border, border, paths};
+use crate::{Border, border, paths, repository};
 
 /// What is called by name, and what may be.
 pub(crate) struct RegistryGate {
@@ -72,7 +74,38 @@ impl RegistryGate {
             }
         }
         access.touches = touches;
-        access
+        let facts = self.facts(&access);
+        access.with_facts(facts)
+    }
+
+    /// What the policy needs to know about the files that shell lines touch where no sandbox holds
+    /// them.
+    fn facts(&self, access: &Access) -> FileFacts {
+        let lines = || {
+            access.touches.iter().filter_map(|touch| match touch {
+                Touch::Command(line) => Some(line.as_str()),
+                Touch::Read(_)
+                | Touch::Write(_)
+                | Touch::Host(_)
+                | Touch::Input(_)
+                | Touch::Grant(_) => None,
+            })
+        };
+        let is_confined = read(&self.policy, |policy| policy.confinement.is_some());
+        if is_confined || lines().next().is_none() {
+            return FileFacts::default();
+        }
+        let directory = access.directory.as_deref().unwrap_or(&self.workspace);
+        let runs_git = lines().any(|line| shell::analyse(line).runs_git());
+        let git_risk = runs_git.then(|| {
+            let mut roots = vec![paths::real(&self.workspace)];
+            roots.extend(read(&self.policy, |policy| policy.roots.clone()));
+            repository::risk(directory, &roots)
+        });
+        FileFacts {
+            git_risk: git_risk.flatten(),
+            links: Vec::new(),
+        }
     }
 
     /// Where a path is that names a temporary folder as commands see it.

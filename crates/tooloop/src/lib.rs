@@ -55,6 +55,7 @@ mod prompt;
 mod regular_file;
 pub mod replay;
 mod report;
+mod repository;
 mod results;
 mod rewind;
 mod session;
@@ -101,8 +102,8 @@ pub use tooloop_model::{
     ToolInput, ToolResult, ToolUse, ToolUseId, Usage,
 };
 pub use tooloop_policy::{
-    Access, AccessEffect, AskCause, Confinement, Decision, ExplainedPart, Explanation, Grant,
-    MetRule, Mode, PartEffect, PartKind, PartVerdict, Policy, Reach, Rule, RuleList, Touch,
+    Access, AccessEffect, AskCause, Confinement, Decision, ExplainedPart, Explanation, FileFacts,
+    Grant, MetRule, Mode, PartEffect, PartKind, PartVerdict, Policy, Reach, Rule, RuleList, Touch,
 };
 pub use tooloop_tool::{
     Background, DynTool, Progress, Registry, RegistryError, SandboxRefusal, Scope, Tool,

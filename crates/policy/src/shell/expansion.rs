@@ -1,8 +1,10 @@
 //! The inside of words: quotes, escapes and everything that starts with `$`.
 
+use std::collections::BTreeSet;
+
 use super::{
     parser::{Parsed, Parser, ends_word, is_name, push_text, push_unknown},
-    parts::{Problem, Unknown, Word},
+    parts::{Assignment, Command, Hazard, Nature, Problem, Unknown, Word},
 };
 
 /// Where a word has a brace that may start a brace expansion.
@@ -319,7 +321,8 @@ impl Parser<'_> {
         if is_known {
             push_text(word, &text);
         } else {
-            push_unknown(word, Unknown::Variable { quoted: true });
+            // It may be any text, as the output of a command may.
+            push_unknown(word, Unknown::Output { quoted: true });
         }
         Ok(())
     }
@@ -381,7 +384,10 @@ impl Parser<'_> {
         }
         for operator in ["#", "%", "/", "^", ",", "~"] {
             if self.eat(operator) {
-                return self.operand(&mut Word::default(), quoted);
+                let mut value = Word::default();
+                self.operand(&mut value, quoted)?;
+                self.parts.note_value(&value);
+                return Ok(());
             }
         }
         Err(Problem::Unsupported("such an expansion"))
@@ -430,9 +436,15 @@ impl Parser<'_> {
 
     /// Reads the offset and length of a substring.
     fn offsets(&mut self) -> Parsed<()> {
+        let start = self.position;
         loop {
+            if self.at("}") {
+                let text = self.since(start).to_owned();
+                self.next();
+                self.arithmetic_assignments(&text, &text);
+                return Ok(());
+            }
             match self.next() {
-                Some('}') => return Ok(()),
                 Some(c) if c.is_ascii_alphabetic() || matches!(c, '_' | '$') => {
                     self.parts.evaluates = true;
                 }
@@ -496,9 +508,15 @@ impl Parser<'_> {
     ///
     /// Only what cannot be mistaken for commands is arithmetic here.
     pub(super) fn arithmetic(&mut self, is_loop: bool) -> Parsed<()> {
+        let start = self.position;
         let mut open = 0_usize;
+        // What the expression says itself: `$` stands for each expansion in it.
+        let mut own = String::new();
         loop {
-            if open == 0 && self.eat("))") {
+            if open == 0 && self.at("))") {
+                let text = self.since(start).trim().to_owned();
+                self.position += 2;
+                self.arithmetic_assignments(&own, &text);
                 return Ok(());
             }
             match self.peek() {
@@ -508,6 +526,7 @@ impl Parser<'_> {
                     self.dollar(&mut value, true)?;
                     self.parts.evaluates = true;
                     self.parts.assign(&value);
+                    own.push('$');
                     continue;
                 }
                 Some('(') => open += 1,
@@ -521,9 +540,59 @@ impl Parser<'_> {
                 Some(';') if is_loop => {}
                 Some(_) => return Err(Problem::Unsupported("such arithmetic")),
             }
-            self.next();
+            own.extend(self.next());
         }
     }
+
+    /// Notes the variables that an arithmetic expression may assign to, so that each is judged like
+    /// any assignment.
+    pub(super) fn arithmetic_assignments(&mut self, expression: &str, text: &str) {
+        if !assigns(expression) {
+            return;
+        }
+        if expression.contains('$') {
+            // The value may be the name that is assigned to.
+            self.parts.hazards.insert(Hazard::Evaluation);
+        }
+        for name in names(expression) {
+            self.parts.commands.push(Command {
+                text: text.to_owned(),
+                assignments: vec![Assignment {
+                    name: name.to_owned(),
+                    values: vec![Word::unknown(text, Unknown::Number)],
+                    raw: text.to_owned(),
+                }],
+                words: Vec::new(),
+                origin: self.origin,
+                nature: Nature::Plain,
+                place: self.parts.place,
+            });
+        }
+    }
+}
+
+/// Checks whether an arithmetic expression assigns: `=`, `op=`, `++` or `--`.
+pub(super) fn assigns(expression: &str) -> bool {
+    let text = expression.as_bytes();
+    let at = |index: Option<usize>| index.and_then(|index| text.get(index)).copied();
+    expression.contains("++")
+        || expression.contains("--")
+        || text.iter().enumerate().any(|(index, byte)| {
+            let before = at(index.checked_sub(1));
+            let is_comparison = at(Some(index + 1)) == Some(b'=')
+                || matches!(before, Some(b'=' | b'!'))
+                || matches!(before, Some(b'<' | b'>')) && before != at(index.checked_sub(2));
+            *byte == b'=' && !is_comparison
+        })
+}
+
+/// The names in an arithmetic expression, each once.
+pub(super) fn names(expression: &str) -> BTreeSet<&str> {
+    expression
+        .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+        .map(|word| word.trim_start_matches(|c: char| c.is_ascii_digit()))
+        .filter(|word| is_name(word))
+        .collect()
 }
 
 /// Keeps of a word with a brace expansion what is certain: the text before it, and that what

@@ -61,6 +61,8 @@ pub struct Analysis {
     moves: bool,
     /// Whether a command may take a function away, or be anything.
     may_undefine: bool,
+    /// Whether no git command counts as read-only.
+    distrusts_git: bool,
 }
 
 /// Takes a shell line apart. Never fails: what is not understood is said so in the result.
@@ -69,7 +71,7 @@ pub fn analyse(line: &str) -> Analysis {
     let mut parts = Parts::default();
     match parser::parse(line, &mut parts).and_then(|()| unwrap::unwrap(&mut parts)) {
         Ok(()) => {
-            if parts.tainted && parts.evaluates {
+            if parts.evaluates && (parts.tainted || parts.may_assign) {
                 parts.hazards.insert(Hazard::Evaluation);
             }
             Analysis {
@@ -77,6 +79,7 @@ pub fn analyse(line: &str) -> Analysis {
                 may_undefine: may_undefine(&parts.commands),
                 parts,
                 problem: None,
+                distrusts_git: false,
             }
         }
         // Half a parse would be read as the whole of it, so nothing of it is kept.
@@ -88,9 +91,11 @@ pub fn analyse(line: &str) -> Analysis {
 }
 
 fn moves(commands: &[Command]) -> bool {
-    commands
-        .iter()
-        .any(|command| matches!(command.program(), Some("cd" | "pushd" | "popd")))
+    let is_elsewhere = |word: &Word| matches!(word.literal(), Some("-execdir" | "-okdir"));
+    commands.iter().any(|command| {
+        matches!(command.program(), Some("cd" | "pushd" | "popd"))
+            || command.words.iter().any(is_elsewhere)
+    })
 }
 
 fn may_undefine(commands: &[Command]) -> bool {
@@ -149,10 +154,26 @@ impl Analysis {
             && !self.may_undefine
     }
 
+    /// Returns the same analysis in which no git command counts as read-only.
+    ///
+    /// Git runs programs that the configuration of a repository names. Use this where the
+    /// repository is not known to name none: see [`crate::FileFacts::git_risk`].
+    #[must_use]
+    pub const fn distrusting_git(mut self) -> Self {
+        self.distrusts_git = true;
+        self
+    }
+
+    /// Checks whether a command of the line is git, or may be.
+    #[must_use]
+    pub fn runs_git(&self) -> bool {
+        self.problem.is_none() && self.commands().iter().any(is_git)
+    }
+
     /// Tells whether the line provably changes nothing.
     ///
     /// What the settings of a program make it do is not seen: `git diff` runs the filters that the
-    /// configuration of a repository names.
+    /// configuration of a repository names. See [`Analysis::distrusting_git`].
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.why_not_read_only().is_none()
@@ -181,12 +202,14 @@ impl Analysis {
     pub fn command_is_read_only(&self, command: &Command) -> bool {
         // Git obeys the settings of the repository around it, and they can name programs: a line
         // that first goes elsewhere may go to a repository made for that.
-        let is_moved_git = || {
-            command
-                .program()
-                .is_some_and(|program| program.ends_with("git"))
-                && self.moves
-        };
-        read_only::is_read_only(command, self.parts.tainted) && !is_moved_git()
+        let is_distrusted = || (self.moves || self.distrusts_git) && is_git(command);
+        read_only::is_read_only(command, self.parts.tainted) && !is_distrusted()
     }
+}
+
+/// Checks whether a command is git, by whatever path.
+pub(crate) fn is_git(command: &Command) -> bool {
+    command
+        .program()
+        .is_some_and(|program| program.ends_with("git"))
 }

@@ -333,6 +333,8 @@ pub(crate) struct Parts {
     pub(crate) read: (usize, usize),
     /// A variable may hold a text that the shell would run if it evaluated it.
     pub(crate) tainted: bool,
+    /// A variable may hold a text, or an end of one, that assigns if the shell evaluates it.
+    pub(crate) may_assign: bool,
     /// The shell evaluates the value of a variable.
     pub(crate) evaluates: bool,
 }
@@ -358,5 +360,24 @@ impl Parts {
         if !plain {
             self.tainted = true;
         }
+        self.note_value(value);
+    }
+
+    /// Notes a text that may become part of the value of a variable.
+    pub(crate) fn note_value(&mut self, value: &Word) {
+        let is_number = value.literal().is_some_and(|text| {
+            let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+            !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit())
+        });
+        let may_assign = value.pieces.iter().any(|piece| match piece {
+            Piece::Text(text) => {
+                text.contains('=')
+                    || ["++", "--"].iter().any(|sign| text.contains(sign))
+                    || text.starts_with(['+', '-'])
+                    || text.ends_with(['+', '-'])
+            }
+            Piece::Unknown(_) => false,
+        });
+        self.may_assign |= may_assign && !is_number;
     }
 }

@@ -8,9 +8,9 @@ use std::{collections::BTreeMap, sync::LazyLock};
 use super::{
     git,
     parser::is_name,
-    parts::{Assignment, Command, Nature, Unknown, Word},
+    parts::{Assignment, Command, Nature, Piece, Unknown, Word},
     tables::{
-        FIND, HARMFUL_PREFIXES, HARMFUL_VARIABLES, HARMLESS, HARMLESS_ENVIRONMENT, OPTIONS,
+        FIND, FLAGS, HARMFUL_PREFIXES, HARMFUL_VARIABLES, HARMLESS, HARMLESS_ENVIRONMENT, OPTIONS,
         Options, TEST_BINARY, TEST_UNARY,
     },
 };
@@ -92,44 +92,50 @@ pub(super) fn standard_program(program: &str) -> Option<&str> {
     (!name.contains('/')).then_some(name)
 }
 
-/// Tells whether no word can be one of these options.
+/// Checks that no word can be one of these options.
 pub(super) fn options_are_harmless(arguments: &[Word], short: &str, long: &[&str]) -> bool {
+    let mut before: Option<&Word> = None;
     for word in arguments {
-        if word.literal() == Some("--") {
+        if word.literal() == Some("--") && before.is_none_or(takes_no_value) {
             return true;
         }
-        if !word.may_be_option() {
-            continue;
-        }
-        if word.unknowns().any(|unknown| match unknown {
-            Unknown::Variable { quoted } | Unknown::Output { quoted } => !quoted,
-            Unknown::Brace => true,
-            Unknown::Glob | Unknown::Tilde | Unknown::Number | Unknown::Process => false,
-        }) {
-            return false;
-        }
-        // The name of the option has to be known, its value need not be.
-        let known = word.prefix();
-        let is_whole = word.literal().is_some();
-        if let Some(option) = known.strip_prefix("--") {
-            let (name, has_value) = match option.split_once('=') {
-                Some((name, _)) => (name, true),
-                None => (option, false),
-            };
-            // Programs take any unique beginning of a long option for the whole of it.
-            let is_bad = long.iter().any(|bad| bad.starts_with(name));
-            if name.is_empty() || is_bad || !(is_whole || has_value) {
-                return false;
-            }
-        } else if !is_whole || known.len() < 2 {
-            if known != "-" {
-                return false;
-            }
-        } else if known.chars().any(|letter| short.contains(letter)) {
+        before = Some(word);
+        if word.may_be_option() && !is_harmless_option(word, short, long) {
             return false;
         }
     }
     true
+}
+
+fn is_harmless_option(word: &Word, short: &str, long: &[&str]) -> bool {
+    // A value that splits may become further options.
+    let splits = word.unknowns().any(|unknown| match unknown {
+        Unknown::Variable { quoted } | Unknown::Output { quoted } => !quoted,
+        Unknown::Brace => true,
+        Unknown::Glob | Unknown::Tilde | Unknown::Number | Unknown::Process => false,
+    });
+    // The name of the option has to be known, its value need not be.
+    let known = word.prefix();
+    let is_whole = word.literal().is_some();
+    if let Some(option) = known.strip_prefix("--") {
+        let (name, has_value) = match option.split_once('=') {
+            Some((name, _)) => (name, true),
+            None => (option, false),
+        };
+        // Programs take any unique beginning of a long option for the whole of it.
+        let is_bad = !name.is_empty() && long.iter().any(|bad| bad.starts_with(name));
+        return !splits && !is_bad && (is_whole || (has_value && !name.is_empty()));
+    }
+    // A word that begins with `-` and is not fully known can be any option.
+    is_whole && known.starts_with('-') && !known.chars().any(|letter| short.contains(letter))
+}
+
+/// Checks that a `--` after this word ends the options, and is not the value of an option.
+fn takes_no_value(before: &Word) -> bool {
+    let Some(text) = before.literal() else {
+        return !before.may_be_option();
+    };
+    !text.starts_with('-') || text == "-" || FLAGS.contains(&text) || text.contains('=')
 }
 
 pub(super) fn find_is_read_only(arguments: &[Word]) -> bool {
@@ -183,9 +189,21 @@ fn test_is_read_only(arguments: &[Word], tainted: bool) -> bool {
         [] | [_] => true,
         [operator, _] => is_operator(operator, TEST_UNARY),
         [_, operator, _] if is_operator(operator, TEST_BINARY) => true,
-        all => all
-            .iter()
-            .all(|word| word.literal().is_some() || (!tainted && !word.unknowns().any(is_output))),
+        all => {
+            let is_whole = |word: &Word| word.literal().is_some();
+            // A value can be an operator that evaluates the subscript in the next word.
+            let has_subscript = |word: &Word| {
+                word.pieces.iter().any(|piece| match piece {
+                    Piece::Text(text) => text.contains('['),
+                    Piece::Unknown(_) => false,
+                })
+            };
+            all.iter().all(is_whole)
+                || !all.iter().any(has_subscript)
+                    && all
+                        .iter()
+                        .all(|word| is_whole(word) || (!tainted && !word.unknowns().any(is_output)))
+        }
     }
 }
 
@@ -281,9 +299,14 @@ fn uniq_is_read_only(arguments: &[Word]) -> bool {
                     return false;
                 }
             }
-            Some("--") => {}
+            Some("--") => {
+                operands += words.as_slice().len();
+                return operands <= 1 && !words.as_slice().iter().any(Word::splits);
+            }
             Some(option) if option.starts_with('-') && option.len() > 1 => {}
-            Some(_) | None => operands += 1,
+            Some(_) => operands += 1,
+            None if word.may_be_option() => return false,
+            None => operands += 1,
         }
     }
     operands <= 1
@@ -299,7 +322,7 @@ fn is_harmless_assignment(assignment: &Assignment) -> bool {
     !is_harmful_variable(&assignment.name)
 }
 
-fn is_harmful_variable(name: &str) -> bool {
+pub(super) fn is_harmful_variable(name: &str) -> bool {
     HARMFUL_VARIABLES.contains(&name)
         || HARMFUL_PREFIXES
             .iter()

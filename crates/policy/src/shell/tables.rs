@@ -524,6 +524,32 @@ pub(super) const OPTIONS: &[Options] = &[
     },
 ];
 
+/// Options that take no value in the next word, whatever the program: a `--` after one of them ends
+/// the options. After any other option `--` may be the value of that option.
+pub(super) const FLAGS: &[&str] = &[
+    "--",
+    "--all",
+    "--cached",
+    "--files",
+    "--full-index",
+    "--graph",
+    "--name-only",
+    "--name-status",
+    "--no-color",
+    "--no-merges",
+    "--numstat",
+    "--oneline",
+    "--patch",
+    "--porcelain",
+    "--quiet",
+    "--raw",
+    "--reverse",
+    "--short",
+    "--shortstat",
+    "--staged",
+    "--stat",
+];
+
 /// Subcommands of git that change nothing unless an option says so.
 ///
 /// What the configuration of the repository makes them run is not seen.
@@ -756,6 +782,38 @@ pub(super) const HARMFUL_VARIABLES: &[&str] = &[
 
 /// Beginnings of names of variables that change what a shell or its programs do.
 pub(super) const HARMFUL_PREFIXES: &[&str] = &[
-    "BASH", "DYLD_", "GCONV_", "GIT_", "GREP_", "JQ_", "LD_", "LESS", "LOCPATH", "LS_", "MALLOC_",
-    "NODE_", "PERL", "PYTHON", "RIPGREP_", "RUBY", "SSH_", "XDG_",
+    "AWK",
+    "BASH",
+    "BZIP",
+    "CARGO",
+    "DYLD_",
+    "GAWK",
+    "GCONV_",
+    "GEM_",
+    "GIT_",
+    "GO",
+    "GREP_",
+    "GZIP",
+    "JQ_",
+    "LD_",
+    "LESS",
+    "LOCPATH",
+    "LS_",
+    "MALLOC_",
+    "NODE_",
+    "NPM_",
+    "PERL",
+    "PIP_",
+    "POSIXLY_",
+    "PYTHON",
+    "RIPGREP_",
+    "RUBY",
+    "RUST",
+    "SHELLCHECK_",
+    "SSH_",
+    "TAR_",
+    "XDG_",
+    "XZ_",
+    "ZSTD_",
+    "npm_",
 ];

@@ -3,10 +3,14 @@
 use std::{borrow::Cow, collections::BTreeMap, sync::LazyLock};
 
 use super::{
+    expansion::names,
     git,
     parser::{Parsed, parse_nested},
     parts::{Assignment, Command, Nature, Origin, Parts, Piece, Problem, Unknown, Word},
-    read_only::{find_is_read_only, is_harmless_environment, is_read_only, standard_program},
+    read_only::{
+        find_is_read_only, is_harmful_variable, is_harmless_environment, is_read_only,
+        standard_program,
+    },
     tables::{
         ENVIRONMENTS, FIND, RUNNERS, RUNNING_OPTIONS, SHELLS, WATCH, WRAPPERS, Wrapper, XARGS,
     },
@@ -183,6 +187,7 @@ fn look_at(name: &str, words: &[Word]) -> Found {
         "enable" | "bind" | "complete" | "compgen" | "fc" => Found::opaque(ELSEWHERE),
         "hash" if has("-") && !has("-r") => Found::opaque("it changes what a name means"),
         "mapfile" | "readarray" if has("-C") => Found::opaque(ELSEWHERE),
+        "let" if lets_harm(arguments) => Found::opaque(UNKNOWN_TEXT),
         "let" | "read" | "mapfile" | "readarray" | "getopts" | "declare" | "typeset" | "local"
         | "export" | "readonly" | "unset" => assigning(arguments),
         "printf" if has("-v") => assigning(arguments),
@@ -190,7 +195,7 @@ fn look_at(name: &str, words: &[Word]) -> Found {
         "set" => Found {
             taints: arguments
                 .iter()
-                .any(|word| !word.prefix().starts_with(['-', '+'])),
+                .any(|word| word.literal() == Some("--") || !word.prefix().starts_with(['-', '+'])),
             ..Found::default()
         },
         _ => Found::default(),
@@ -222,6 +227,14 @@ fn may_be(word: &Word, option: &str) -> bool {
     }
     let name = text.split('=').next().unwrap_or_default();
     name == option || (name.len() > 4 && option.starts_with(name))
+}
+
+/// Checks whether `let` may assign to a variable that changes what a shell or its programs do.
+fn lets_harm(arguments: &[Word]) -> bool {
+    arguments.iter().any(|word| {
+        word.literal()
+            .is_none_or(|text| names(text).into_iter().any(is_harmful_variable))
+    })
 }
 
 /// Builtins that take names of variables also evaluate the subscripts of arrays in them.

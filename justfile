@@ -33,6 +33,10 @@ fuzz SECONDS *TARGETS:
 torture KILLS="500":
     cargo xtask torture --kills {{KILLS}}
 
+# Exchanges a directory and a link while file tools work, for so many minutes.
+race MINUTES="10":
+    cargo xtask race --minutes {{MINUTES}}
+
 # Runs cargo-mutants on the kernel and on permission decisions: `just mutants --shard 1/8`. Takes hours.
 mutants *ARGS:
     cargo xtask mutants {{ARGS}}

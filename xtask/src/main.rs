@@ -2,7 +2,8 @@
 //!
 //! `cargo xtask lines` counts the lines of each room, tests apart. `cargo xtask fuzz SECONDS` runs
 //! each fuzz target for so long. `cargo xtask torture [--kills N]` kills the program so often and tells
-//! in figures what became of its sessions, its commands and its processes. `cargo xtask simulate
+//! in figures what became of its sessions, its commands and its processes. `cargo xtask race [--minutes
+//! N]` exchanges a directory and a link while file tools work, for so long. `cargo xtask simulate
 //! [--seeds N] [--steps N] [--from SEED] [--seed SEED]` plays simulated worlds until a law is broken,
 //! and tells the shortest story of it. `cargo xtask shell-fuzz [--minutes N] [--seed SEED]` has a real
 //! bash run random lines among stubs, and compares with what the policy says of them. `cargo xtask
@@ -10,6 +11,7 @@
 
 mod fuzz;
 mod mutants;
+mod race;
 mod shell_fuzz;
 mod simulate;
 mod torture;
@@ -24,12 +26,13 @@ fn main() -> anyhow::Result<()> {
     match words.as_slice() {
         ["lines"] => lines(),
         ["fuzz", seconds, names @ ..] => fuzz::fuzz(seconds.parse()?, names),
+        ["race", options @ ..] => race::race(options),
         ["torture", options @ ..] => torture::torture(options),
         ["simulate", flags @ ..] => simulate::simulate(flags),
         ["shell-fuzz", options @ ..] => shell_fuzz::shell_fuzz(options),
         ["mutants", words @ ..] => mutants::mutants(words),
         _ => anyhow::bail!(
-            "the chores are: lines, fuzz SECONDS [TARGET]..., simulate [FLAG N]..., torture [--kills N], shell-fuzz [--minutes N] [--seed SEED], mutants [--shard K/N] [FILE]..."
+            "the chores are: lines, fuzz SECONDS [TARGET]..., simulate [FLAG N]..., torture [--kills N], race [--minutes N], shell-fuzz [--minutes N] [--seed SEED], mutants [--shard K/N] [FILE]..."
         ),
     }
 }

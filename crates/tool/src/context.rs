@@ -27,6 +27,8 @@ pub struct ToolContext {
     pub background: Background,
     /// What a call that walks folders must leave out although it was let in.
     pub withheld: Withheld,
+    /// Where the paths that the call names led when it was judged: only these places are opened.
+    pub judged: JudgedPaths,
     /// What the call was given beyond the sandbox, asked for by itself or foreseen. It was allowed
     /// with that.
     pub grants: Vec<Grant>,
@@ -46,6 +48,7 @@ impl ToolContext {
             progress: Progress::none(),
             background: Background::default(),
             withheld: Withheld::nothing(),
+            judged: JudgedPaths::unchecked(),
             grants: Vec::new(),
             is_read_only: false,
         }
@@ -86,6 +89,58 @@ impl fmt::Debug for Withheld {
             .finish()
     }
 }
+
+/// Where the paths of a call led when the policy judged it.
+///
+/// Links can change between the judgement and the moment at which a tool opens a path. A tool must
+/// open the place that was judged, by a way that follows no link, and fail if that is not possible.
+#[derive(Debug, Clone, Default)]
+pub struct JudgedPaths(Option<Arc<[JudgedPath]>>);
+
+/// A path of a call, and where it led.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JudgedPath {
+    /// The path as the call names it, joined to the workspace.
+    pub given: PathBuf,
+    /// The same with the links of its directory resolved; the last part may be a link.
+    pub entry: PathBuf,
+    /// Where it leads, all links resolved.
+    pub real: PathBuf,
+    /// Whether it may be written, and not only read.
+    pub may_write: bool,
+}
+
+impl JudgedPaths {
+    /// No call was judged: a tool resolves paths itself.
+    #[must_use]
+    pub const fn unchecked() -> Self {
+        Self(None)
+    }
+
+    /// These paths and no others.
+    #[must_use]
+    pub fn new(paths: Vec<JudgedPath>) -> Self {
+        Self(Some(paths.into()))
+    }
+
+    /// Looks up a path that a call names, joined to the workspace. `Ok(None)`: nothing was judged.
+    ///
+    /// # Errors
+    /// [`NotJudged`] if the call was judged without this path.
+    pub fn get(&self, given: &Path) -> Result<Option<&JudgedPath>, NotJudged> {
+        let Some(paths) = &self.0 else {
+            return Ok(None);
+        };
+        let found = paths.iter().find(|path| path.given == given);
+        found.map(Some).ok_or(NotJudged)
+    }
+}
+
+/// A path was not among those that a call was judged with, or led to another place each time that
+/// the call was judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it does not lead where it led when the call was judged; call again")]
+pub struct NotJudged;
 
 /// Where a call reports to while it runs. Reports may be dropped or merged, and never block.
 #[derive(Clone)]

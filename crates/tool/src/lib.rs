@@ -44,7 +44,7 @@ mod scope;
 mod tool;
 
 pub use background::{Background, Work};
-pub use context::{Progress, ToolContext, Withheld};
+pub use context::{JudgedPath, JudgedPaths, NotJudged, Progress, ToolContext, Withheld};
 pub use dynamic::{CarriedFuture, DynTool, ToolFuture};
 pub use output::{SandboxRefusal, ToolError, ToolOutput};
 pub use registry::{Registry, RegistryError};

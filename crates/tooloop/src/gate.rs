@@ -10,9 +10,10 @@ use tooloop_model::{JsonObject, ToolInput, ToolUse};
 use tooloop_policy::{
     Access, AccessEffect, AskCause, Decision, FileFacts, Grant, Mode, Policy, Rule, Touch, shell,
 };
-use tooloop_tool::{Registry, Withheld};
+use tooloop_tool::{JudgedPath, Registry, Withheld};
 
 use crate::agents::{EXIT_PLAN, Planning};
+use crate::judged::JudgedCalls;
 use crate::{Border, border, paths, repository};
 
 /// What is called by name, and what may be.
@@ -27,6 +28,8 @@ pub(crate) struct RegistryGate {
     pub(crate) only_reads: bool,
     /// What becomes of plans, if there is a tool for them.
     pub(crate) planning: Option<Planning>,
+    /// Where the paths of calls led when they were judged.
+    pub(crate) judged: JudgedCalls,
 }
 
 impl fmt::Debug for RegistryGate {
@@ -38,6 +41,11 @@ impl fmt::Debug for RegistryGate {
 impl RegistryGate {
     /// What a call would touch, or what is wrong with it, in words for the model.
     pub(crate) fn access(&self, tool_use: &ToolUse) -> Result<Access, String> {
+        self.resolved_access(tool_use).map(|(access, _)| access)
+    }
+
+    /// The same, with the place that each path led to.
+    fn resolved_access(&self, tool_use: &ToolUse) -> Result<(Access, Vec<JudgedPath>), String> {
         let input = match &tool_use.input {
             ToolInput::Valid(input) => input,
             ToolInput::Invalid { reason, .. } => return Err(reason.clone()),
@@ -51,23 +59,44 @@ impl RegistryGate {
             .map(|access| self.resolved(access))
     }
 
-    /// The same with the paths as they are written from the root on, and, where links lead
-    /// elsewhere, with the paths that they lead to as well: rules must hold for both.
-    fn resolved(&self, mut access: Access) -> Access {
+    /// Adds the absolute form of each path and, where links lead elsewhere, the paths that they lead
+    /// to: rules must hold for all of them.
+    fn resolved(&self, mut access: Access) -> (Access, Vec<JudgedPath>) {
         let mut touches: Vec<Touch> = Vec::with_capacity(access.touches.len());
+        let mut judged: Vec<JudgedPath> = Vec::new();
         let mut add = |touch: Touch| {
             if !touches.contains(&touch) {
                 touches.push(touch);
             }
         };
-        let both = |path: &Path| {
-            let path = self.seen(self.workspace.join(path));
-            [paths::normal(&path), paths::real(&path)]
+        let mut resolve = |path: &Path, may_write: bool| {
+            let given = self.workspace.join(path);
+            let seen = self.seen(given.clone());
+            let normal = paths::normal(&seen);
+            if let Some(known) = judged.iter_mut().find(|known| known.given == given) {
+                known.may_write |= may_write;
+                return [normal, known.entry.clone(), known.real.clone()];
+            }
+            let (entry, real) = paths::entry_and_real(&seen);
+            judged.push(JudgedPath {
+                given,
+                entry: entry.clone(),
+                real: real.clone(),
+                may_write,
+            });
+            [normal, entry, real]
         };
         for touch in access.touches {
             match touch {
-                Touch::Read(path) => both(&path).map(Touch::Read).into_iter().for_each(&mut add),
-                Touch::Write(path) => both(&path).map(Touch::Write).into_iter().for_each(&mut add),
+                Touch::Read(path) => {
+                    let [normal, _, real] = resolve(&path, false);
+                    add(Touch::Read(normal));
+                    add(Touch::Read(real));
+                }
+                Touch::Write(path) => {
+                    let places = resolve(&path, true);
+                    places.map(Touch::Write).into_iter().for_each(&mut add);
+                }
                 Touch::Command(_) | Touch::Host(_) | Touch::Input(_) | Touch::Grant(_) => {
                     add(touch)
                 }
@@ -75,7 +104,7 @@ impl RegistryGate {
         }
         access.touches = touches;
         let facts = self.facts(&access);
-        access.with_facts(facts)
+        (access.with_facts(facts), judged)
     }
 
     /// What the policy needs to know about the files that shell lines touch where no sandbox holds
@@ -153,7 +182,7 @@ impl RegistryGate {
 
     /// Whether the policy refuses a call by itself, or there is nothing that could be run.
     pub(crate) fn denies(&self, tool_use: &ToolUse) -> bool {
-        match self.judge(tool_use).verdict {
+        match self.judgement(tool_use).0.verdict {
             Verdict::Deny { .. } | Verdict::Invalid { .. } => true,
             Verdict::Allow | Verdict::Ask { .. } => false,
         }
@@ -161,7 +190,7 @@ impl RegistryGate {
 
     /// Whether a rule wants a call asked about.
     pub(crate) fn asked_by_a_rule(&self, tool_use: &ToolUse) -> bool {
-        let verdict = self.judge(tool_use).verdict;
+        let verdict = self.judgement(tool_use).0.verdict;
         matches!(
             verdict,
             Verdict::Ask {
@@ -258,7 +287,7 @@ impl RegistryGate {
 
     /// What kind of reason there is to ask about this call.
     pub(crate) fn cause(&self, tool_use: &ToolUse) -> Option<AskCause> {
-        match self.judge(tool_use).verdict {
+        match self.judgement(tool_use).0.verdict {
             Verdict::Ask { cause, .. } => Some(cause),
             Verdict::Allow | Verdict::Deny { .. } | Verdict::Invalid { .. } => None,
         }
@@ -278,22 +307,24 @@ impl RegistryGate {
     }
 }
 
-impl Gate for RegistryGate {
-    fn judge(&self, tool_use: &ToolUse) -> Judgement {
-        let access = match self.access(tool_use) {
-            Ok(access) => access,
+impl RegistryGate {
+    /// What is to become of a call, and where its paths lead.
+    fn judgement(&self, tool_use: &ToolUse) -> (Judgement, Vec<JudgedPath>) {
+        let (access, paths) = match self.resolved_access(tool_use) {
+            Ok(resolved) => resolved,
             Err(message) => {
-                return Judgement {
+                let judgement = Judgement {
                     verdict: Verdict::Invalid { message },
                     effect: AccessEffect::Effectful,
                 };
+                return (judgement, Vec::new());
             }
         };
         if tool_use.name == EXIT_PLAN
             && let Some(verdict) = self.judge_plan()
         {
             let effect = access.effect;
-            return Judgement { verdict, effect };
+            return (Judgement { verdict, effect }, paths);
         }
         let decision = self.decide(&tool_use.name, &access);
         let decision = if self.only_reads && changes(&access) && !decision.is_deny() {
@@ -311,10 +342,16 @@ impl Gate for RegistryGate {
             Decision::Ask { reason, cause } => Verdict::Ask { reason, cause },
             Decision::Deny { reason } => Verdict::Deny { reason },
         };
-        Judgement {
-            verdict,
-            effect: access.effect,
-        }
+        let effect = access.effect;
+        (Judgement { verdict, effect }, paths)
+    }
+}
+
+impl Gate for RegistryGate {
+    fn judge(&self, tool_use: &ToolUse) -> Judgement {
+        let (judgement, paths) = self.judgement(tool_use);
+        self.judged.note(&tool_use.id, paths, &judgement.verdict);
+        judgement
     }
 }
 

@@ -46,6 +46,7 @@ mod event;
 mod gate;
 pub mod hooks;
 mod instructions;
+mod judged;
 mod keeping;
 mod model_call;
 mod output_schema;

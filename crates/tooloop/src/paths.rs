@@ -52,6 +52,21 @@ pub(crate) fn real(path: &Path) -> PathBuf {
     real
 }
 
+/// Where an absolute path leads when the links of its directory are followed, but not a link that it
+/// names itself; and where it leads when that is followed too.
+pub(crate) fn entry_and_real(path: &Path) -> (PathBuf, PathBuf) {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        let real = real(path);
+        return (real.clone(), real);
+    };
+    let entry = real(parent).join(name);
+    let whole = match std::fs::read_link(&entry) {
+        Ok(_) => real(path),
+        Err(_) => entry.clone(),
+    };
+    (entry, whole)
+}
+
 fn push(parts: &mut Vec<OsString>, path: &Path) {
     parts.extend(path.components().rev().filter_map(|part| match part {
         Component::Normal(part) => Some(part.to_owned()),
@@ -89,6 +104,9 @@ mod tests {
         for (path, expected) in table {
             assert_eq!(real(&root.join(path)), root.join(expected), "{path}");
         }
+        let (entry, whole) = entry_and_real(&root.join("w/in/../dangling"));
+        assert_eq!(entry, root.join("w/dangling"));
+        assert_eq!(whole, root.join("o/new"));
         assert_eq!(real(Path::new("/../..")), Path::new("/"));
         assert_eq!(normal(Path::new("/a/./b/../c/")), Path::new("/a/c"));
         assert_eq!(normal(Path::new("/../a")), Path::new("/a"));

@@ -6,6 +6,7 @@ use tooloop_model::ToolUse;
 use tooloop_policy::{Access, Policy};
 
 use crate::gate::{RegistryGate, change, read};
+use crate::judged::JudgedCalls;
 use crate::{Agent, Session};
 
 impl Session {
@@ -55,6 +56,7 @@ impl Agent {
             agent: None,
             only_reads: false,
             planning: parts.planning,
+            judged: JudgedCalls::default(),
         }
     }
 }

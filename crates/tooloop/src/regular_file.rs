@@ -9,17 +9,8 @@ use rustix::fs::{Mode, OFlags};
 
 /// Opens a regular file to be read.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    open_with(path, OFlags::empty())
-}
-
-/// The same for a path that is no link.
-pub(crate) fn open_no_link(path: &Path) -> io::Result<File> {
-    open_with(path, OFlags::NOFOLLOW)
-}
-
-fn open_with(path: &Path, more: OFlags) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = File::from(rustix::fs::open(path, flags | more, Mode::empty())?);
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }

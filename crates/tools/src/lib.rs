@@ -11,6 +11,7 @@ mod jobs;
 mod known;
 mod memory;
 mod millis;
+pub mod no_links;
 mod ops;
 mod places;
 mod sandbox_proxy;

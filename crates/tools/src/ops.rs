@@ -17,7 +17,9 @@ pub type OpsFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// be reached on, such as a container.
 ///
 /// The methods for files block: the tools call them on threads that may wait. Paths are absolute
-/// paths of that machine. Errors are [`io::Error`]s, of which tools tell [`io::ErrorKind::NotFound`]
+/// paths of that machine. [`Ops::open`] follows links and says where they lead; to all other methods
+/// the tools give paths without links, and a link that is on the way by then must be an error: the
+/// call was allowed for the place without it. Errors are [`io::Error`]s, of which tools tell [`io::ErrorKind::NotFound`]
 /// from the others; their words reach the model.
 pub trait Ops: Send + Sync + fmt::Debug + 'static {
     /// Runs a command to its end, within the bounds that it states.
@@ -35,9 +37,9 @@ pub trait Ops: Send + Sync + fmt::Debug + 'static {
     /// meanwhile, and who finds it after the machine died, has either the old content or the new.
     ///
     /// As [`WriteAs::New`], parents are made on demand, and what is there already stays: that is
-    /// `AlreadyExists`, for a link also. As [`WriteAs::Replacement`], the file that a link leads to
-    /// is replaced; its mode and owner stay; `NotFound` if there is none, and `PermissionDenied` if
-    /// its mode lets nobody write, even where the harness could.
+    /// `AlreadyExists`, for a link also. As [`WriteAs::Replacement`], the file's mode and owner stay;
+    /// `NotFound` if there is none, and `PermissionDenied` if its mode lets nobody write, even where
+    /// the harness could.
     ///
     /// # Errors
     /// Leaves everything as it was, but for parents that were made.

@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::front_matter::{self, FrontMatter};
+use crate::no_links;
 
 /// A folder that is looked into.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +48,8 @@ impl Place {
                 let words = format!("it is a link out of {}", within.display());
                 return Err(io::Error::other(words));
             }
+            // Not what the path may lead to by now.
+            return bounded(no_links::open_file(&real)?, most);
         }
         read_regular(path, most)
     }
@@ -73,6 +76,11 @@ pub(crate) fn read_regular(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is no regular file"));
     }
+    bounded(file, most)
+}
+
+/// Reads a file of at most `most` bytes.
+pub(crate) fn bounded(file: File, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
     file.take(limit).read_to_end(&mut bytes)?;

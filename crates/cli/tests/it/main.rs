@@ -28,6 +28,7 @@ mod jobs;
 mod memory;
 mod permissions;
 mod prompt;
+mod race;
 mod replay;
 mod retries;
 mod rewind;

@@ -49,10 +49,10 @@ macro_rules! needs_sandbox {
 }
 
 /// A folder that is neither in the workspace nor below what commands have a folder of their own for.
-struct Outside(tempfile::TempDir);
+pub(crate) struct Outside(tempfile::TempDir);
 
 impl Outside {
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let bases = [
             Some(env!("CARGO_TARGET_TMPDIR").into()),
             std::env::home_dir(),
@@ -74,7 +74,7 @@ impl Outside {
         found.map(Self)
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 }

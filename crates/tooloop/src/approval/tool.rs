@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tooloop_model::{Content, JsonObject};
 use tooloop_policy::RuleList;
-use tooloop_tool::{Background, DynTool, Progress, ToolContext, Withheld};
+use tooloop_tool::{Background, DynTool, JudgedPaths, Progress, ToolContext, Withheld};
 
 use super::{
     Allowance, Approver, Destination, PermissionAnswer, PermissionChange, Question, Reply,
@@ -61,6 +61,7 @@ impl ToolApprover {
             progress: Progress::none(),
             background: Background::default(),
             withheld: Withheld::nothing(),
+            judged: JudgedPaths::unchecked(),
             grants: Vec::new(),
             is_read_only: false,
         };

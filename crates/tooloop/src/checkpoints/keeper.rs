@@ -425,7 +425,7 @@ impl Keeper {
             };
         };
         match Root::open(&base) {
-            Ok(root) => self.store.look(&root, &base, &below, want),
+            Ok(root) => self.store.look(&root, &below, want),
             Err(error) => State::Unknown {
                 why: format!("{}: {error}", base.display()),
             },

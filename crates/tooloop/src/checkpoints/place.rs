@@ -4,16 +4,17 @@
 //! nothing outside of the root is read or written.
 
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, fchmod, mkdirat, openat, readlinkat, renameat, statat,
+    AtFlags, FileType, Mode, OFlags, fchmod, mkdirat, openat, readlinkat, renameat, statat,
     symlinkat, unlinkat,
 };
 use rustix::io::Errno;
+use tooloop_tools::no_links;
 
 use super::state::MODE_BITS;
 
@@ -33,9 +34,10 @@ const FOLDER: OFlags = OFlags::DIRECTORY
     .union(OFlags::CLOEXEC);
 
 impl Root {
+    /// Opens a folder by its real path.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        Ok(Self(openat(CWD, path, flags, Mode::empty())?))
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY;
+        Ok(Self(no_links::open(path, flags)?))
     }
 
     /// Where a path below the root is.
@@ -85,9 +87,12 @@ impl Root {
         Ok(file)
     }
 
-    /// Whether all folders on the way are there and are no links.
-    pub(super) fn reaches(&self, below: &Path) -> io::Result<()> {
-        self.place(below).map(drop)
+    /// What is at a path, if all folders on the way are there and are no links. A link at the path
+    /// itself is looked at.
+    pub(super) fn metadata(&self, below: &Path) -> io::Result<Metadata> {
+        let place = self.place(below)?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        File::from(openat(&place.folder, place.name, flags, Mode::empty())?).metadata()
     }
 
     pub(super) fn link(&self, below: &Path) -> io::Result<Vec<u8>> {

@@ -50,12 +50,8 @@ impl Store {
     }
 
     /// What is at a path below a root.
-    pub(super) fn look(&mut self, root: &Root, base: &Path, below: &Path, want: Want) -> State {
-        let metadata = match root.reaches(below) {
-            Ok(()) => std::fs::symlink_metadata(base.join(below)),
-            Err(error) => Err(error),
-        };
-        match metadata {
+    pub(super) fn look(&mut self, root: &Root, below: &Path, want: Want) -> State {
+        match root.metadata(below) {
             Ok(metadata) => {
                 let stamp = Stamp::of(&metadata);
                 self.state(root, below, &Kind::of(&metadata), stamp, want)

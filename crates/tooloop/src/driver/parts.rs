@@ -27,6 +27,7 @@ use crate::checkpoints::{Checkpoints, Kept, Place};
 use crate::event::Broadcast;
 use crate::gate::RegistryGate;
 use crate::hooks::{HookSet, HookedAgent, SessionHooks};
+use crate::judged::JudgedCalls;
 use crate::keeping::Journal;
 use crate::output_schema::OutputSchema;
 use crate::results::Results;
@@ -111,6 +112,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         agent: assignment.as_ref().map(|work| Arc::clone(&work.kind)),
         only_reads: assignment.as_ref().is_some_and(|work| work.only_reads),
         planning: parts.planning,
+        judged: JudgedCalls::default(),
     });
     let journal = parts.journal.clone();
     let outputs = parts.outputs.as_ref().map(|(folder, _)| folder.clone());

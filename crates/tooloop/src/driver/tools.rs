@@ -60,6 +60,7 @@ impl Driver {
             progress,
             background: self.background.clone(),
             withheld: self.gate.withheld(&tool_use.name),
+            judged: self.gate.judged.take(&tool_use.id),
             grants: self.gate.grants(&tool_use),
             is_read_only: self.gate.is_read_only(),
         };

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::decode::decode;
 use super::imports::{imports, is_surely_a_file};
 use super::{InstructionFile, InstructionSources, MOST_INSTRUCTION_BYTES};
-use crate::regular_file;
+use tooloop_tools::no_links;
 
 /// How deep files may import each other.
 const DEEPEST: usize = 5;
@@ -100,7 +100,7 @@ impl<'s> Loader<'s> {
         if withheld.holds(&real) || withheld.holds(path) {
             return Err(Refusal::Because("a rule withholds it".into()));
         }
-        let file = regular_file::open_no_link(&real)?;
+        let file = no_links::open_file(&real)?;
         let metadata = file.metadata()?;
         let identity = (metadata.dev(), metadata.ino());
         if self.importing.contains(&identity) {

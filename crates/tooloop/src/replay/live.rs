@@ -16,6 +16,7 @@ use super::normal::Normal;
 use super::{Recording, ToolDifference};
 use crate::driver::Parts;
 use crate::gate::RegistryGate;
+use crate::judged::JudgedCalls;
 use crate::results::Results;
 use crate::{Agent, Approval, Question, Reply};
 
@@ -61,6 +62,7 @@ impl Live {
                 agent: None,
                 only_reads: false,
                 planning: parts.planning,
+                judged: JudgedCalls::default(),
             }),
             registry: parts.registry,
             approval: parts.approval,
@@ -131,6 +133,7 @@ impl Live {
             progress: Progress::none(),
             background: self.background.clone(),
             withheld: self.gate.withheld(&tool_use.name),
+            judged: self.gate.judged.take(&tool_use.id),
             grants: self.gate.grants(tool_use),
             is_read_only: self.gate.is_read_only(),
         };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use tooloop_tool::{Scope, ToolContext, ToolError};
+use tooloop_tool::{JudgedPaths, NotJudged, Scope, ToolContext, ToolError};
 
 use super::listing;
 use super::machine::{FileKind, OpenFile};
@@ -62,6 +62,7 @@ impl Files {
             ops: Arc::clone(&self.ops),
             seen: Arc::clone(&self.seen),
             workspace: context.working_directory.clone(),
+            judged: context.judged.clone(),
             cancellation: cancellation.clone(),
             thrown_away: context.cancellation.clone(),
         };
@@ -82,6 +83,7 @@ pub(crate) struct Call {
     pub(crate) ops: Arc<dyn Ops>,
     pub(crate) seen: Arc<Seen>,
     pub(crate) workspace: PathBuf,
+    judged: JudgedPaths,
     cancellation: CancellationToken,
     /// Fires also after the call is over, if nobody was told of what it read.
     pub(crate) thrown_away: CancellationToken,
@@ -107,12 +109,63 @@ impl Call {
         Ok(self.workspace.join(given))
     }
 
+    /// The place of a path with the links of its directory resolved, as they were when the call was
+    /// judged. The last part may be a link.
+    pub(crate) fn entry(&self, given: &str) -> Result<PathBuf, ToolError> {
+        let path = self.path(given)?;
+        match self.judged.get(&path) {
+            Ok(Some(judged)) => Ok(judged.entry.clone()),
+            Ok(None) => Ok(self.resolved(&path)),
+            Err(error) => failed(format!("cannot open {given}: {error}")),
+        }
+    }
+
+    /// The same for a path that is to be written.
+    pub(crate) fn written_entry(&self, given: &str) -> Result<PathBuf, ToolError> {
+        if let Ok(Some(judged)) = self.judged.get(&self.path(given)?)
+            && !judged.may_write
+        {
+            return failed(format!("cannot write {given}: {NotJudged}"));
+        }
+        self.entry(given)
+    }
+
+    /// Follows the links of a path's directory, as far as that is there.
+    fn resolved(&self, path: &Path) -> PathBuf {
+        let path: PathBuf = path.components().collect();
+        for parent in path.ancestors().skip(1) {
+            if let Ok(folder) = self.ops.open(parent)
+                && let Ok(rest) = path.strip_prefix(parent)
+            {
+                return folder.real_path.join(rest);
+            }
+        }
+        path
+    }
+
     /// What is at a path; `None` if nothing is.
     pub(crate) fn find(&self, given: &str) -> Result<Option<OpenFile>, ToolError> {
-        match self.ops.open(&self.path(given)?) {
+        let path = self.path(given)?;
+        let opened = match self.judged.get(&path) {
+            Ok(None) => self.ops.open(&path),
+            // Where a link leads by now does not count.
+            Ok(Some(judged)) => self.reopen(&judged.real),
+            Err(error) => return failed(format!("cannot open {given}: {error}")),
+        };
+        match opened {
             Ok(file) => Ok(Some(file)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => failed(format!("cannot open {given}: {}", words(&error))),
+        }
+    }
+
+    /// Opens a real path, if it still is one.
+    pub(crate) fn reopen(&self, real: &Path) -> io::Result<OpenFile> {
+        let file = self.ops.open(real)?;
+        if file.real_path == real {
+            Ok(file)
+        } else {
+            Err(io::Error::other(NotJudged))
         }
     }
 

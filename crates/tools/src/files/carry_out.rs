@@ -2,13 +2,14 @@
 //!
 //! A death in the middle of several files leaves some of them changed, each whole.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use tooloop_tool::ToolError;
 
 use super::call::{Call, failed, words};
 use super::content::Content;
-use super::machine::WriteAs;
+use super::machine::{FileKind, WriteAs};
 use super::plan::{Kind, Step};
 use super::seen::Fingerprint;
 
@@ -107,7 +108,8 @@ fn rename(call: &Call, step: &Step, done: &mut Vec<Done>) -> Result<(), ToolErro
     let Kind::Update { to: Some(to), .. } = &step.kind else {
         return Ok(());
     };
-    let from = call.path(&step.given)?;
+    // A link is not moved, so this is the file itself.
+    let from = step.path.clone();
     let made = missing_parents(call, &to.1);
     match call.ops.rename(&from, &to.1) {
         Ok(()) => {
@@ -184,16 +186,25 @@ fn take_back(call: &Call, done: Done) -> Result<(), String> {
 fn missing_parents(call: &Call, path: &Path) -> Vec<PathBuf> {
     path.ancestors()
         .skip(1)
-        .take_while(|parent| call.ops.open(parent).is_err())
+        .take_while(|parent| {
+            let error = call.reopen(parent).err();
+            error.is_some_and(|error| error.kind() == ErrorKind::NotFound)
+        })
         .map(Path::to_owned)
         .collect()
 }
 
 fn remove_folders(call: &Call, made: &[PathBuf]) -> std::io::Result<()> {
     made.iter().try_for_each(|folder| {
-        match call.ops.remove(folder) {
+        let removed = match call.reopen(folder) {
+            Ok(found) if found.kind == FileKind::Folder => call.ops.remove(folder),
+            // Somebody else put something there.
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        };
+        match removed {
             // It was not made after all.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             other => other,
         }
     })
@@ -209,9 +220,8 @@ fn note(call: &Call, step: &Step, written: Written) -> Option<String> {
         }
         Kind::Update { old, to, .. } => {
             let (_, content) = written?;
-            let moved = to.as_ref().and_then(|(_, to)| call.ops.open(to).ok());
-            let now_at = moved.map_or_else(|| step.path.clone(), |moved| moved.real_path);
-            let was_stale = old.note(call, &now_at, content);
+            let now_at = to.as_ref().map_or(&step.path, |(_, to)| to);
+            let was_stale = old.note(call, now_at, content);
             if to.is_some() {
                 call.seen.forget(&step.path);
             }

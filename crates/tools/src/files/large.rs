@@ -49,7 +49,7 @@ pub(crate) fn large(
             let (byte, line) = mark.map_or((0, 1), |mark| (mark.byte, mark.line));
             // Another handle counts if it is one of the same file as it was.
             let open = || {
-                let file = call.ops.open(&file.real_path).ok()?;
+                let file = call.reopen(&file.real_path).ok()?;
                 ((file.size, file.modified) == version).then_some(file.content)
             };
             ahead((byte, bytes), first - line, open, &is_cancelled).and_then(|ahead| {

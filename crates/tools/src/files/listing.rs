@@ -73,7 +73,13 @@ pub(crate) fn missing(call: &Call, given: &str) -> String {
     let Some((parent, wanted)) = path.parent().zip(path.file_name()) else {
         return format!("there is no file {given}");
     };
-    match call.ops.list(parent, COMPARED) {
+    // The place that was judged; its directory, and those above it.
+    let entry = match call.entry(given) {
+        Ok(entry) => entry,
+        Err(error) => return error.to_string(),
+    };
+    let folder = entry.parent().unwrap_or(Path::new("/"));
+    match call.ops.list(folder, COMPARED) {
         Ok(listing) => {
             let place = match shown(parent, &call.workspace) {
                 place if parent == call.workspace => format!("the workspace {place}"),
@@ -91,7 +97,7 @@ pub(crate) fn missing(call: &Call, given: &str) -> String {
             }
         }
         Err(_) => {
-            let alive = parent
+            let alive = folder
                 .ancestors()
                 .skip(1)
                 .find(|parent| call.ops.list(parent, 1).is_ok())

@@ -4,17 +4,20 @@ use std::collections::BinaryHeap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    Access, AtFlags, CWD, Gid, Mode, OFlags, Uid, accessat, fchmod, fchown, open as open_raw,
+    Access, AtFlags, Dir, FileType, Gid, Mode, OFlags, Stat, Uid, accessat, fchmod, fchown, openat,
+    readlinkat, statat, unlinkat,
 };
 
 use super::attributes;
 use super::machine::{FileKind, FolderEntry, Listing, OpenFile, WriteAs};
-use super::staged::{Staged, clear_stale, move_to_free};
+use super::staged::{self, Staged, clear_stale, move_to_free};
+use crate::no_links::{self, Entry};
 
 /// The bits of a mode that a file can be given.
 const MODE_BITS: u32 = 0o7777;
@@ -26,9 +29,8 @@ pub(crate) fn open(path: &Path) -> io::Result<OpenFile> {
         return Ok(described(real_path, &metadata, Box::new(io::empty())));
     }
     // By now another thing may lie there: a pipe must not block, a link must not be followed.
-    let flags =
-        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = File::from(open_raw(&real_path, flags, Mode::empty())?);
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = File::from(no_links::open(&real_path, flags)?);
     let metadata = file.metadata()?;
     if kind(metadata.file_type()) != FileKind::File {
         return Ok(described(real_path, &metadata, Box::new(io::empty())));
@@ -68,26 +70,24 @@ fn kind(file_type: fs::FileType) -> FileKind {
 }
 
 pub(crate) fn write(path: &Path, contents: &[u8], write_as: WriteAs) -> io::Result<PathBuf> {
-    write_by(path, contents, write_as, Staged::new)
+    write_by(path, contents, write_as, staged::nameless)
 }
 
 fn write_by(path: &Path, contents: &[u8], write_as: WriteAs, stage: Stage) -> io::Result<PathBuf> {
-    let (target, replaced) = match write_as {
+    let (entry, replaced) = match write_as {
         WriteAs::Replacement => {
-            let (target, metadata) = replaceable(path)?;
-            (target, Some(metadata))
+            let entry = Entry::open(path)?;
+            let stat = replaceable(&entry)?;
+            (entry, Some(stat))
         }
         WriteAs::New { .. } => (new_place(path)?, None),
     };
-    let (Some(folder), Some(name)) = (target.parent(), target.file_name()) else {
-        return Err(problem(io::ErrorKind::InvalidInput, "it names no file"));
-    };
-    clear_stale(folder, name);
+    clear_stale(&entry);
     let make = |stage: Stage| -> Result<(), Failure> {
-        let mut staged = stage(folder, name, replaced.is_none()).map_err(Failure::last)?;
-        let replaces = replaced.as_ref().map(|metadata| (&*target, metadata));
+        let mut staged = stage(&entry, replaced.is_none()).map_err(Failure::last)?;
+        let replaces = replaced.as_ref().map(|stat| (&entry, stat));
         fill(&mut staged.file, contents, write_as, replaces).map_err(Failure::last)?;
-        let published = staged.publish(folder, name, &target, replaced.is_some());
+        let published = staged.publish(entry.name, replaced.is_some());
         published.map_err(|error| Failure {
             has_other_way: staged.is_nameless() && error.kind() != io::ErrorKind::AlreadyExists,
             error,
@@ -98,14 +98,15 @@ fn write_by(path: &Path, contents: &[u8], write_as: WriteAs, stage: Stage) -> io
     if let Err(failure) = &made
         && failure.has_other_way
     {
-        made = make(Staged::named);
+        made = make(staged::named);
     }
     made.map_err(|failure| failure.error)?;
     // The name, too, is to outlive a loss of power. A folder may be closed to reading.
-    if let Ok(folder) = File::open(folder) {
-        let _synced = folder.sync_all();
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    if let Ok(folder) = openat(entry.folder(), ".", flags, Mode::empty()) {
+        let _synced = File::from(folder).sync_all();
     }
-    Ok(target)
+    Ok(path.to_owned())
 }
 
 /// Makes a file what it is to be. `replaced` is what it takes the place of.
@@ -113,31 +114,35 @@ fn fill(
     file: &mut File,
     contents: &[u8],
     write_as: WriteAs,
-    replaced: Option<(&Path, &fs::Metadata)>,
+    replaced: Option<(&Entry<'_>, &Stat)>,
 ) -> io::Result<()> {
     file.write_all(contents)?;
-    if let Some((target, metadata)) = replaced {
-        keep(file, target, metadata)?;
+    if let Some((entry, stat)) = replaced {
+        keep(file, entry, stat)?;
     } else if let WriteAs::New { mode: Some(mode) } = write_as {
         fchmod(&*file, Mode::from_raw_mode(mode & MODE_BITS))?;
     }
     file.sync_all()
 }
 
-/// The file that a path leads to, if it may be replaced.
-fn replaceable(path: &Path) -> io::Result<(PathBuf, fs::Metadata)> {
-    let target = path.canonicalize()?;
-    let metadata = fs::symlink_metadata(&target)?;
-    if kind(metadata.file_type()) != FileKind::File {
+/// Returns what is known of a file, if it may be replaced.
+fn replaceable(entry: &Entry<'_>) -> io::Result<Stat> {
+    let stat = entry.stat()?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(problem(io::ErrorKind::InvalidInput, "it is no plain file"));
     }
-    may_change(&metadata)?;
-    accessat(CWD, &target, Access::WRITE_OK, AtFlags::EACCESS)?;
-    Ok((target, metadata))
+    may_change(&stat)?;
+    accessat(
+        entry.folder(),
+        entry.name,
+        Access::WRITE_OK,
+        AtFlags::EACCESS,
+    )?;
+    Ok(stat)
 }
 
-fn may_change(metadata: &fs::Metadata) -> io::Result<()> {
-    if metadata.mode() & 0o222 == 0 {
+fn may_change(stat: &Stat) -> io::Result<()> {
+    if stat.st_mode & 0o222 == 0 {
         return Err(problem(
             io::ErrorKind::PermissionDenied,
             "the file is write-protected by its mode; chmod it first if it may be changed",
@@ -146,38 +151,35 @@ fn may_change(metadata: &fs::Metadata) -> io::Result<()> {
     Ok(())
 }
 
-/// Where a new file goes: its parent's real path, with the name.
-fn new_place(path: &Path) -> io::Result<PathBuf> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(problem(io::ErrorKind::InvalidInput, "it names no file"));
-    };
+/// Where a new file goes, which must not be there yet. Its folders are made.
+fn new_place(path: &Path) -> io::Result<Entry<'_>> {
     if path.as_os_str().as_bytes().ends_with(b"/") {
         return Err(problem(
             io::ErrorKind::InvalidInput,
             "it ends with a slash as a folder does",
         ));
     }
-    match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_symlink() && path.canonicalize().is_err() => {
-            let to = fs::read_link(path).unwrap_or_default();
-            return Err(io::Error::new(
+    let entry = Entry::create(path, Mode::from_raw_mode(0o777))?;
+    match entry.stat() {
+        Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink => {
+            let to = readlinkat(entry.folder(), entry.name, Vec::new())?.into_bytes();
+            let to = Path::new(OsStr::from_bytes(&to)).display().to_string();
+            Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
-                format!("it is a link to {}, where nothing is", to.display()),
-            ));
+                format!("it is a link to {to}, where nothing is"),
+            ))
         }
-        Ok(_) => return Err(io::ErrorKind::AlreadyExists.into()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
+        Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(entry),
+        Err(error) => Err(error),
     }
-    fs::create_dir_all(parent)?;
-    Ok(parent.canonicalize()?.join(name))
 }
 
 /// Makes the new file what the old one was to others.
-fn keep(file: &File, old: &Path, metadata: &fs::Metadata) -> io::Result<()> {
+fn keep(file: &File, entry: &Entry<'_>, stat: &Stat) -> io::Result<()> {
     let now = file.metadata()?;
-    if now.gid() != metadata.gid() || now.uid() != metadata.uid() {
-        let (owner, group) = (Uid::from_raw(metadata.uid()), Gid::from_raw(metadata.gid()));
+    if now.gid() != stat.st_gid || now.uid() != stat.st_uid {
+        let (owner, group) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
         fchown(file, Some(owner), Some(group)).map_err(|_| {
             problem(
                 io::ErrorKind::PermissionDenied,
@@ -185,14 +187,15 @@ fn keep(file: &File, old: &Path, metadata: &fs::Metadata) -> io::Result<()> {
             )
         })?;
     }
-    attributes::copy(old, file);
+    let folder = format!("/proc/self/fd/{}", entry.folder().as_raw_fd());
+    attributes::copy(&Path::new(&folder).join(entry.name), file);
     // Last, since a change of owner takes bits away.
-    fchmod(file, Mode::from_raw_mode(metadata.mode() & MODE_BITS))?;
+    fchmod(file, Mode::from_raw_mode(stat.st_mode & MODE_BITS))?;
     Ok(())
 }
 
-/// A way to begin a file: its folder, its name, and whether it is new.
-type Stage = fn(&Path, &OsStr, bool) -> io::Result<Staged>;
+/// A way to begin a file: its place, and whether it is new.
+type Stage = for<'e> fn(&'e Entry<'_>, bool) -> io::Result<Staged<'e>>;
 
 /// Why a file was not written.
 struct Failure {
@@ -211,28 +214,54 @@ impl Failure {
 }
 
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    move_to_free(from, &new_place(to)?)
+    let from = Entry::open(from)?;
+    from.stat()?;
+    let to = new_place(to)?;
+    move_to_free((from.folder(), from.name), (to.folder(), to.name))
 }
 
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
-    let metadata = fs::symlink_metadata(path)?;
-    if metadata.is_dir() {
-        return fs::remove_dir(path);
-    }
-    if metadata.is_file() {
-        may_change(&metadata)?;
-    }
-    fs::remove_file(path)
+    let entry = Entry::open(path)?;
+    let stat = entry.stat()?;
+    let flags = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => AtFlags::REMOVEDIR,
+        FileType::RegularFile => {
+            may_change(&stat)?;
+            AtFlags::empty()
+        }
+        _ => AtFlags::empty(),
+    };
+    Ok(unlinkat(entry.folder(), entry.name, flags)?)
 }
 
 pub(crate) fn list(folder: &Path, most: usize) -> io::Result<Listing> {
+    let folder = no_links::open(folder, OFlags::RDONLY | OFlags::DIRECTORY)?;
     let mut first = BinaryHeap::new();
     let mut left_out = 0;
-    for entry in fs::read_dir(folder)? {
+    for entry in Dir::read_from(&folder)? {
         let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name == "." || name == ".." {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            // Not every file system says it here.
+            FileType::Unknown => statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)
+                .map_or(FileType::RegularFile, |stat| {
+                    FileType::from_raw_mode(stat.st_mode)
+                }),
+            known => known,
+        };
         first.push(FolderEntry {
-            name: entry.file_name(),
-            kind: entry.file_type().map_or(FileKind::File, kind),
+            name: name.to_owned(),
+            kind: match kind {
+                FileType::Directory => FileKind::Folder,
+                FileType::Symlink => FileKind::Link,
+                FileType::Fifo => FileKind::Fifo,
+                FileType::Socket => FileKind::Socket,
+                FileType::BlockDevice | FileType::CharacterDevice => FileKind::Device,
+                FileType::RegularFile | FileType::Unknown => FileKind::File,
+            },
         });
         if first.len() > most {
             first.pop();

@@ -86,10 +86,9 @@ pub(crate) fn plan(call: &Call, sections: Vec<Section>) -> Result<Vec<Step>, Too
 fn combined(call: &Call, sections: Vec<Section>) -> Result<Vec<Section>, ToolError> {
     let mut all: Vec<(PathBuf, Section)> = Vec::new();
     for section in sections {
-        let path = call.path(&section.path)?;
         let path = match call.find(&section.path)? {
             Some(file) => file.real_path,
-            None => path.components().collect(),
+            None => call.entry(&section.path)?,
         };
         let Some((_, first)) = all.iter_mut().find(|(known, _)| *known == path) else {
             all.push((path, section));
@@ -128,7 +127,7 @@ fn add(call: &Call, given: String, content: String) -> Result<Step, ToolError> {
     must_be_free(call, &given)?;
     let bytes = content.into_bytes();
     Ok(Step {
-        path: call.path(&given)?.components().collect(),
+        path: call.written_entry(&given)?,
         summary: format!(
             "A {given} ({})",
             counted(super::text::count_lines(&bytes), "line")
@@ -142,12 +141,7 @@ fn add(call: &Call, given: String, content: String) -> Result<Step, ToolError> {
 
 /// Whether a path leads to its file by a link of its own, not by one on the way.
 fn is_link(call: &Call, given: &str, old: &Content) -> Result<bool, ToolError> {
-    let path = call.path(given)?;
-    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-        return Ok(false);
-    };
-    let folder = call.ops.open(folder);
-    Ok(folder.is_ok_and(|folder| folder.real_path.join(name) != old.file.real_path))
+    Ok(call.entry(given)? != old.file.real_path)
 }
 
 fn load(call: &Call, given: &str) -> Result<Content, ToolError> {
@@ -169,7 +163,7 @@ fn delete(call: &Call, given: String, hunks: &[Hunk]) -> Result<Step, ToolError>
         }
     }
     Ok(Step {
-        path: call.path(&given)?,
+        path: call.written_entry(&given)?,
         summary: format!("D {given}"),
         notes: Vec::new(),
         diff: diff::unified(&given, &old.body, b"", old.encoding),
@@ -206,7 +200,7 @@ fn update(
                     shown(&old.file.real_path, &call.workspace)
                 ));
             }
-            let path = call.path(&to)?.components().collect();
+            let path = call.written_entry(&to)?;
             Some((to, path))
         }
         None => None,

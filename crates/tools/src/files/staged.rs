@@ -6,17 +6,19 @@
 //! write of the same file clears such names that nobody locks.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, flock, linkat, open as open_raw,
-    renameat_with,
+    AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, RenameFlags, flock, linkat, openat, renameat,
+    renameat_with, unlinkat,
 };
 use rustix::io::Errno;
+
+use crate::no_links::Entry;
 
 const MARK: &str = ".tooloop-";
 
@@ -27,75 +29,74 @@ const NAME_BYTES: usize = 200;
 const LOOKED_AT: usize = 10_000;
 
 /// A file on its way. One with a name is removed when it is dropped.
-pub(crate) struct Staged {
+pub(crate) struct Staged<'e> {
     pub(crate) file: File,
-    name: Option<PathBuf>,
+    /// The folder that it goes to.
+    folder: BorrowedFd<'e>,
+    name: Option<OsString>,
 }
 
-impl Staged {
-    /// A file without a name, where the system can have such.
-    pub(crate) fn new(folder: &Path, name: &OsStr, is_new: bool) -> io::Result<Self> {
-        #[cfg(target_os = "linux")]
-        if Path::new("/proc/self/fd").exists() {
-            let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-            match open_raw(folder, flags, mode_before(is_new)) {
-                Ok(file) => {
-                    return Ok(Self {
-                        file: file.into(),
-                        name: None,
-                    });
-                }
-                Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => {}
-                Err(error) => return Err(in_folder(error, folder)),
+/// A file without a name, where the system can have such.
+pub(crate) fn nameless<'e>(entry: &'e Entry<'_>, is_new: bool) -> io::Result<Staged<'e>> {
+    #[cfg(target_os = "linux")]
+    if Path::new("/proc/self/fd").exists() {
+        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+        match openat(entry.folder(), ".", flags, mode_before(is_new)) {
+            Ok(file) => {
+                return Ok(Staged {
+                    file: file.into(),
+                    folder: entry.folder(),
+                    name: None,
+                });
             }
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => {}
+            Err(error) => return Err(in_folder(error)),
         }
-        Self::named(folder, name, is_new)
     }
+    named(entry, is_new)
+}
 
-    /// A file that has a name from the beginning.
-    pub(crate) fn named(folder: &Path, name: &OsStr, is_new: bool) -> io::Result<Self> {
-        let flags =
-            OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        free_name(folder, name, |path| {
-            let file = File::from(open_raw(path, flags, mode_before(is_new))?);
-            let staged = Self {
-                file,
-                name: Some(path.to_owned()),
-            };
-            // Who clears may have had it before this lock; then the name is gone, and another is
-            // tried.
-            let locked = flock(&staged.file, FlockOperation::NonBlockingLockExclusive);
-            if locked == Err(Errno::WOULDBLOCK) {
-                return Err(Errno::EXIST);
-            }
-            Ok(staged)
-        })
-        .map_err(|error| in_folder(error, folder))
-    }
+/// A file that has a name from the beginning.
+pub(crate) fn named<'e>(entry: &'e Entry<'_>, is_new: bool) -> io::Result<Staged<'e>> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let folder = entry.folder();
+    free_name(entry.name, |name| {
+        let file = File::from(openat(folder, name, flags, mode_before(is_new))?);
+        let staged = Staged {
+            file,
+            folder,
+            name: Some(name.to_owned()),
+        };
+        // Who clears may have had it before this lock; then the name is gone, and another is
+        // tried.
+        let locked = flock(&staged.file, FlockOperation::NonBlockingLockExclusive);
+        if locked == Err(Errno::WOULDBLOCK) {
+            return Err(Errno::EXIST);
+        }
+        Ok(staged)
+    })
+    .map_err(in_folder)
+}
 
+impl Staged<'_> {
     /// Whether it has no name yet.
     pub(crate) const fn is_nameless(&self) -> bool {
         self.name.is_none()
     }
 
     /// Gives the file its place.
-    pub(crate) fn publish(
-        &mut self,
-        folder: &Path,
-        name: &OsStr,
-        target: &Path,
-        replaces: bool,
-    ) -> io::Result<()> {
+    pub(crate) fn publish(&mut self, name: &OsStr, replaces: bool) -> io::Result<()> {
+        let folder = self.folder;
         if self.name.is_none() {
             let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
             if !replaces {
-                linkat(CWD, own.as_str(), CWD, target, AtFlags::SYMLINK_FOLLOW)?;
+                linkat(CWD, own.as_str(), folder, name, AtFlags::SYMLINK_FOLLOW)?;
                 return Ok(());
             }
             let _locked = flock(&self.file, FlockOperation::NonBlockingLockExclusive);
-            let named = free_name(folder, name, |path| {
-                linkat(CWD, own.as_str(), CWD, path, AtFlags::SYMLINK_FOLLOW)?;
-                Ok(path.to_owned())
+            let named = free_name(name, |name| {
+                linkat(CWD, own.as_str(), folder, name, AtFlags::SYMLINK_FOLLOW)?;
+                Ok(name.to_owned())
             })?;
             self.name = Some(named);
         }
@@ -103,26 +104,27 @@ impl Staged {
             return Ok(());
         };
         if replaces {
-            fs::rename(named, target)?;
+            renameat(folder, named, folder, name)?;
             self.name = None;
             return Ok(());
         }
-        match fs::hard_link(named, target) {
+        match linkat(folder, named, folder, name, AtFlags::empty()) {
+            Ok(()) => {}
+            Err(Errno::EXIST) => return Err(Errno::EXIST.into()),
             // Not every file system has hard links.
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                move_to_free(named, target)?;
+            Err(_) => {
+                move_to_free((folder, named), (folder, name))?;
                 self.name = None;
             }
-            other => other?,
         }
         Ok(())
     }
 }
 
-impl Drop for Staged {
+impl Drop for Staged<'_> {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
-            let _gone = fs::remove_file(name);
+            let _gone = unlinkat(self.folder, name, AtFlags::empty());
         }
     }
 }
@@ -134,16 +136,15 @@ const fn mode_before(is_new: bool) -> Mode {
 
 /// Tries names for a temporary file until one is free.
 fn free_name<T>(
-    folder: &Path,
     name: &OsStr,
-    mut attempt: impl FnMut(&Path) -> Result<T, Errno>,
+    mut attempt: impl FnMut(&OsStr) -> Result<T, Errno>,
 ) -> Result<T, Errno> {
     let prefix = temporary_prefix(name);
     let process = u64::from(std::process::id());
     for number in 0..1000_u64 {
         let mut candidate = prefix.clone();
         candidate.push(format!("{:x}", process.saturating_mul(1000) + number));
-        match attempt(&folder.join(candidate)) {
+        match attempt(&candidate) {
             Err(Errno::EXIST) => {}
             other => return other,
         }
@@ -160,41 +161,45 @@ fn temporary_prefix(name: &OsStr) -> OsString {
 }
 
 /// Removes what an earlier write of this file, killed in the middle, has left.
-pub(crate) fn clear_stale(folder: &Path, name: &OsStr) {
-    let prefix = temporary_prefix(name);
-    let Ok(entries) = fs::read_dir(folder) else {
+pub(crate) fn clear_stale(entry: &Entry<'_>) {
+    let prefix = temporary_prefix(entry.name);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = openat(entry.folder(), ".", flags, Mode::empty());
+    let Ok(entries) = folder.and_then(Dir::new) else {
         return;
     };
-    for entry in entries.flatten().take(LOOKED_AT) {
-        let name = entry.file_name();
-        let Some(number) = name.as_bytes().strip_prefix(prefix.as_bytes()) else {
+    for found in entries.flatten().take(LOOKED_AT) {
+        let name = found.file_name();
+        let Some(number) = name.to_bytes().strip_prefix(prefix.as_bytes()) else {
             continue;
         };
         if number.is_empty() || !number.iter().all(u8::is_ascii_hexdigit) {
             continue;
         }
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let Ok(file) = open_raw(entry.path(), flags, Mode::empty()) else {
+        let Ok(file) = openat(entry.folder(), name, flags, Mode::empty()) else {
             continue;
         };
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            let _gone = fs::remove_file(entry.path());
+            let _gone = unlinkat(entry.folder(), name, AtFlags::empty());
         }
     }
 }
 
+/// A name in an open folder.
+type Named<'n> = (BorrowedFd<'n>, &'n OsStr);
+
 /// Moves a file to where nothing is.
-pub(crate) fn move_to_free(from: &Path, to: &Path) -> io::Result<()> {
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => fs::rename(from, to),
+pub(crate) fn move_to_free(from: Named<'_>, to: Named<'_>) -> io::Result<()> {
+    match renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+            Ok(renameat(from.0, from.1, to.0, to.1)?)
+        }
         other => Ok(other?),
     }
 }
 
-fn in_folder(error: Errno, folder: &Path) -> io::Error {
+fn in_folder(error: Errno) -> io::Error {
     let error = io::Error::from(error);
-    io::Error::new(
-        error.kind(),
-        format!("in the folder {}: {error}", folder.display()),
-    )
+    io::Error::new(error.kind(), format!("in its folder: {error}"))
 }

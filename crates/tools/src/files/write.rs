@@ -81,7 +81,12 @@ fn write(call: &Call, input: &WriteInput) -> Result<ToolOutput, ToolError> {
 }
 
 fn create(call: &Call, given: &str, content: &str) -> Result<ToolOutput, ToolError> {
-    let path = call.path(given)?;
+    if given.ends_with('/') {
+        return failed(format!(
+            "cannot create {given}: it ends with a slash as a folder does"
+        ));
+    }
+    let path = call.written_entry(given)?;
     let bytes = content.as_bytes();
     match call.ops.write(&path, bytes, WriteAs::New { mode: None }) {
         Ok(real_path) => call.seen.wrote(real_path, Fingerprint::of(bytes)),

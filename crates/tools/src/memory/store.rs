@@ -1,17 +1,20 @@
 //! The folder of a project's notes. What is written is whole or not there: a new file takes the place of the
 //! old one. Sessions that write at the same time take turns by a lock on a file.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{
+    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, openat, renameat, statat, unlinkat,
+};
 
 use super::index::{self, MemoryIndex};
 use super::{MAX_NOTE_BYTES, MAX_NOTES};
-use crate::places::read_regular;
+use crate::no_links::{self, Entry};
+use crate::places::bounded;
 
 const INDEX: &str = "MEMORY.md";
 const LOCK: &str = ".lock";
@@ -78,11 +81,17 @@ pub enum MemoryError {
 }
 
 impl MemoryStore {
-    /// The notes in that folder, which need not be there yet.
+    /// The notes in that folder, which need not be there yet. Links on the way to it are followed
+    /// now, and none later.
     #[must_use]
     pub fn at(folder: impl Into<PathBuf>) -> Self {
+        let folder = folder.into();
+        let real = folder.ancestors().find_map(|above| {
+            let rest = folder.strip_prefix(above).ok()?;
+            Some(above.canonicalize().ok()?.join(rest))
+        });
         Self {
-            folder: folder.into(),
+            folder: real.unwrap_or(folder),
         }
     }
 
@@ -122,23 +131,27 @@ impl MemoryStore {
     /// If the folder is there and cannot be read.
     pub fn list(&self) -> Result<Vec<Note>, MemoryError> {
         let index = self.whole_index()?;
-        let entries = match fs::read_dir(&self.folder) {
-            Ok(entries) => entries,
+        let opened = no_links::open(&self.folder, OFlags::RDONLY | OFlags::DIRECTORY);
+        let folder = match opened {
+            Ok(folder) => folder,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(at(&self.folder, error)),
         };
+        let entries = Dir::read_from(&folder).map_err(|error| at(&self.folder, error.into()))?;
         let mut notes = Vec::new();
         for entry in entries.flatten() {
             let file = entry.file_name();
-            let Some(name) = file.to_str().and_then(|name| name.strip_suffix(".md")) else {
+            let name = file.to_str().ok().and_then(|name| name.strip_suffix(".md"));
+            let Some(name) = name else { continue };
+            let Ok(stat) = statat(&folder, file, AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;
             };
-            let Ok(data) = entry.metadata() else { continue };
-            if data.is_file() && self.file(name).is_ok() {
+            let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+            if is_file && self.file(name).is_ok() {
                 notes.push(Note {
                     name: name.to_owned(),
                     about: index::about(&index, name).unwrap_or_default().to_owned(),
-                    bytes: data.len(),
+                    bytes: u64::try_from(stat.st_size).unwrap_or_default(),
                 });
             }
         }
@@ -217,7 +230,7 @@ impl MemoryStore {
     /// The same, only if it is still as it was seen.
     pub(super) fn delete_seen(&self, name: &str, seen: Option<Seen>) -> Result<(), MemoryError> {
         let path = self.file(name)?;
-        if !path.exists() {
+        if no_links::stat(&path).is_err() {
             return Err(self.unknown(name));
         }
         let _lock = self.lock()?;
@@ -226,7 +239,9 @@ impl MemoryStore {
         {
             return Err(MemoryError::Unseen(name.into()));
         }
-        fs::remove_file(&path).map_err(|error| at(&path, error))?;
+        let entry = Entry::open(&path).map_err(|error| at(&path, error))?;
+        unlinkat(entry.folder(), entry.name, AtFlags::empty())
+            .map_err(|error| at(&path, error.into()))?;
         let index = index::without(&self.whole_index()?, name);
         self.replace(INDEX, &index)
     }
@@ -261,7 +276,7 @@ impl MemoryStore {
 
     fn text(&self, file: &str, most: usize) -> Result<Option<String>, MemoryError> {
         let path = self.folder.join(file);
-        match read_regular(&path, most) {
+        match no_links::open_file(&path).and_then(|file| bounded(file, most)) {
             Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(at(&path, error)),
@@ -278,18 +293,10 @@ impl MemoryStore {
 
     /// Waits for its turn to write; over when the file is dropped.
     fn lock(&self) -> Result<File, MemoryError> {
-        let mut builder = DirBuilder::new();
-        let made = builder.recursive(true).mode(0o700).create(&self.folder);
-        made.map_err(|error| at(&self.folder, error))?;
         let path = self.folder.join(LOCK);
-        let mut options = OpenOptions::new();
-        let file = options
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path);
-        let file = file.map_err(|error| at(&path, error))?;
+        let entry = Entry::create(&path, Mode::RWXU).map_err(|error| at(&path, error))?;
+        let flags = OFlags::WRONLY | OFlags::CREATE;
+        let file = private(&entry, entry.name, flags).map_err(|error| at(&path, error))?;
         let begun = Instant::now();
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -304,26 +311,30 @@ impl MemoryStore {
 
     /// Puts a file in the place of another one, whole. The lock is held.
     fn replace(&self, file: &str, text: &str) -> Result<(), MemoryError> {
-        let new = self.folder.join(format!(".{file}.new"));
         let path = self.folder.join(file);
         let write = || {
-            let mut options = OpenOptions::new();
-            let mut file = options
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(0o600)
-                .open(&new)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&new, &path)
+            let entry = Entry::open(&path)?;
+            let new = format!(".{file}.new");
+            let fill = || {
+                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+                let mut file = private(&entry, new.as_ref(), flags)?;
+                file.write_all(text.as_bytes())?;
+                file.sync_all()?;
+                Ok(renameat(entry.folder(), &*new, entry.folder(), entry.name)?)
+            };
+            fill().inspect_err(|_| {
+                // What is left of it is overwritten next time.
+                let _left = unlinkat(entry.folder(), &*new, AtFlags::empty());
+            })
         };
-        write().map_err(|error| {
-            // What is left of it is overwritten next time.
-            drop(fs::remove_file(&new));
-            at(&path, error)
-        })
+        write().map_err(|error| at(&path, error))
     }
+}
+
+/// Opens a file that nobody else may read, in the folder of an entry.
+fn private(entry: &Entry<'_>, name: &OsStr, flags: OFlags) -> io::Result<File> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(openat(entry.folder(), name, flags, Mode::RUSR | Mode::WUSR)?.into())
 }
 
 /// What tells a text from another one.

@@ -11,7 +11,7 @@ use ignore::DirEntry;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tooloop_policy::Access;
-use tooloop_tool::{Tool, ToolContext, ToolError, ToolOutput, Withheld};
+use tooloop_tool::{JudgedPaths, Tool, ToolContext, ToolError, ToolOutput, Withheld};
 
 use super::look::Looker;
 use super::pattern::{Pattern, split};
@@ -19,6 +19,7 @@ use super::report::{Report, count, grouped, named};
 use super::root::Root;
 use super::walk::{Plan, Trouble, Visit, walk};
 use super::{Quit, SearchSettings, blocking};
+use crate::no_links;
 
 /// How many folders are named where no file matches.
 const FOLDERS: usize = 5;
@@ -83,9 +84,9 @@ impl Tool for Glob {
     async fn run(&self, input: GlobInput, context: &ToolContext) -> Result<ToolOutput, ToolError> {
         let settings = Arc::clone(&self.settings);
         let workspace = context.working_directory.clone();
-        let withheld = context.withheld.clone();
+        let (withheld, judged) = (context.withheld.clone(), context.judged.clone());
         blocking(context, move |quit| {
-            find(&input, &workspace, &settings, quit, &withheld)
+            find(&input, &workspace, &settings, quit, (&withheld, &judged))
         })
         .await
     }
@@ -96,11 +97,11 @@ fn find(
     workspace: &Path,
     settings: &SearchSettings,
     quit: &Quit,
-    withheld: &Withheld,
+    (withheld, judged): (&Withheld, &JudgedPaths),
 ) -> Result<ToolOutput, ToolError> {
     let pattern = Pattern::parse(&input.pattern).map_err(ToolError::Failed)?;
     let pattern = Arc::new(pattern);
-    let root = Root::find(workspace, &input.folder(), settings.view.as_ref())?;
+    let root = Root::find(workspace, &input.folder(), settings.view.as_ref(), judged)?;
     if root.is_file {
         return Err(ToolError::Failed(format!(
             "{} is a file: give the folder to look in as path",
@@ -118,6 +119,7 @@ fn find(
     };
     let (visits, trouble) = walk(&plan, workspace, || Newest {
         limit: settings.paths,
+        root: root.path.clone(),
         pattern: Arc::clone(&pattern),
         kept: BinaryHeap::new(),
         looker: Looker::default(),
@@ -182,6 +184,7 @@ fn nothing(input: &GlobInput, root: &Root, folders: &BTreeSet<PathBuf>) -> Strin
 /// The newest files of one thread: no more of them than can be shown.
 struct Newest {
     limit: usize,
+    root: PathBuf,
     pattern: Arc<Pattern>,
     /// The one to give up first is on top: the oldest, of those the last by path.
     kept: BinaryHeap<(Reverse<(i64, u64)>, OsString)>,
@@ -238,7 +241,10 @@ impl Visit for Newest {
     }
 
     fn folder(&mut self, below: &Path) {
-        if self.found == 0 && self.pattern.matches(below) {
+        if self.found == 0
+            && self.pattern.matches(below)
+            && no_links::stat(&self.root.join(below)).is_ok()
+        {
             self.folders.insert(below.to_owned());
             if self.folders.len() > FOLDERS {
                 self.folders.pop_last();

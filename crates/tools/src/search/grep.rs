@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tooloop_policy::Access;
-use tooloop_tool::{Tool, ToolContext, ToolError, ToolOutput, Withheld};
+use tooloop_tool::{JudgedPaths, Tool, ToolContext, ToolError, ToolOutput, Withheld};
 
 use super::answer::answer;
 use super::found::Found;
@@ -109,9 +109,9 @@ impl Tool for Grep {
     async fn run(&self, input: GrepInput, context: &ToolContext) -> Result<ToolOutput, ToolError> {
         let settings = Arc::clone(&self.settings);
         let workspace = context.working_directory.clone();
-        let withheld = context.withheld.clone();
+        let (withheld, judged) = (context.withheld.clone(), context.judged.clone());
         blocking(context, move |quit| {
-            search(&input, &workspace, &settings, quit, &withheld)
+            search(&input, &workspace, &settings, quit, (&withheld, &judged))
         })
         .await
     }
@@ -122,7 +122,7 @@ fn search(
     workspace: &Path,
     settings: &SearchSettings,
     quit: &Quit,
-    withheld: &Withheld,
+    (withheld, judged): (&Withheld, &JudgedPaths),
 ) -> Result<ToolOutput, ToolError> {
     let matcher =
         matcher(&input.pattern, input.ignore_case, input.multiline).map_err(ToolError::Failed)?;
@@ -147,7 +147,7 @@ fn search(
             (excludes, Some(Arc::new(pattern)))
         }
     };
-    let root = Root::find(workspace, input.path(), settings.view.as_ref())?;
+    let root = Root::find(workspace, input.path(), settings.view.as_ref(), judged)?;
     let found = AtomicBool::new(false);
     let make = || {
         let matcher = matcher.clone();

@@ -5,9 +5,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, OFlags, Stat};
 
-/// Looks at one file after another. Quick where many lie in one folder: the way to that is gone
+use crate::no_links;
+
+/// Looks at one file after another, through no link. Quick where many lie in one folder: the way to that is gone
 /// only once.
 #[derive(Debug, Default)]
 pub(super) struct Looker {
@@ -27,10 +29,10 @@ impl Looker {
     /// Looks at a file, or at a link itself.
     pub(super) fn look(&mut self, path: &Path) -> io::Result<Look> {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-            return Ok(seen(&rustix::fs::lstat(path)?));
+            return Ok(seen(&no_links::stat(path)?));
         };
         match self.handle(folder.as_os_str()) {
-            None => Ok(seen(&rustix::fs::lstat(path)?)),
+            None => Ok(seen(&no_links::stat(path)?)),
             Some(handle) => {
                 let flags = AtFlags::SYMLINK_NOFOLLOW;
                 Ok(seen(&rustix::fs::statat(handle, name, flags)?))
@@ -46,8 +48,8 @@ impl Looker {
             return None;
         }
         if self.handle.is_none() {
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            self.handle = rustix::fs::open(folder, flags, Mode::empty()).ok();
+            let flags = OFlags::PATH | OFlags::DIRECTORY;
+            self.handle = no_links::open(Path::new(folder), flags).ok();
         }
         self.handle.as_ref()
     }

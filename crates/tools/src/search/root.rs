@@ -3,9 +3,10 @@
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
-use tooloop_tool::ToolError;
+use rustix::fs::FileType;
+use tooloop_tool::{JudgedPaths, ToolError};
 
-use crate::TempView;
+use crate::{TempView, no_links};
 
 /// The folder or file that a search begins at.
 #[derive(Debug)]
@@ -24,19 +25,23 @@ impl Root {
         workspace: &Path,
         given: &Path,
         view: Option<&TempView>,
+        judged: &JudgedPaths,
     ) -> Result<Self, ToolError> {
         let mut joined = workspace.join(given);
+        let judged = judged.get(&joined).map_err(|error| {
+            ToolError::Failed(format!("{} cannot be searched: {error}", given.display()))
+        })?;
         if let Some(view) = view {
             joined = view.real(&joined);
         }
-        let metadata = joined
-            .metadata()
-            .map_err(|error| missing(given, workspace, &error))?;
-        let path = joined
-            .canonicalize()
-            .map_err(|error| missing(given, workspace, &error))?;
-        let kind = metadata.file_type();
-        if !kind.is_dir() && !kind.is_file() {
+        let real = match judged {
+            Some(judged) => Ok(judged.real.clone()),
+            None => joined.canonicalize(),
+        };
+        let path = real.map_err(|error| missing(given, workspace, &error))?;
+        let stat = no_links::stat(&path).map_err(|error| missing(given, workspace, &error))?;
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        if kind != FileType::Directory && kind != FileType::RegularFile {
             return Err(ToolError::Failed(format!(
                 "{} is neither a file nor a folder (a pipe, a socket or a device) and is not searched",
                 given.display()
@@ -46,7 +51,7 @@ impl Root {
         Ok(Self {
             path,
             shown,
-            is_file: kind.is_file(),
+            is_file: kind == FileType::RegularFile,
         })
     }
 

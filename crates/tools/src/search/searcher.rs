@@ -1,7 +1,7 @@
 //! Searching one file after another.
 
 use std::cell::Cell;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,11 +10,13 @@ use grep_matcher::LineTerminator;
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder};
 use ignore::DirEntry;
+use rustix::fs::OFlags;
 
 use super::found::Found;
 use super::sink::{Collector, Hits, Keep, Source};
 use super::walk::{Trouble, Visit};
 use super::{GrepMode, Quit};
+use crate::no_links;
 
 /// One thread's search.
 pub(super) struct Search<'s> {
@@ -113,15 +115,9 @@ impl Visit for Search<'_> {
     }
 }
 
-/// Opens a file that was a regular one a moment ago, whatever it is now.
+/// Opens a file that was a regular one a moment ago, whatever it is now. What was walked had no link
+/// in its path; a folder on the way may be one by now.
 fn open(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        options.custom_flags(i32::try_from(flags.bits()).unwrap_or(0));
-    }
-    options.open(path)
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+    Ok(no_links::open(path, flags)?.into())
 }

@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::print_stdout,
     reason = "shared test code may panic"
 )]
 
@@ -17,4 +18,5 @@ mod patch;
 mod patch_errors;
 mod processes;
 mod properties;
+mod races;
 mod room;

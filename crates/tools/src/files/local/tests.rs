@@ -16,7 +16,7 @@ fn names(folder: &Path) -> Vec<String> {
 fn a_named_file_takes_its_place_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.txt");
-    for stage in [Staged::new, Staged::named] {
+    for stage in [staged::nameless as Stage, staged::named] {
         let new = WriteAs::New { mode: None };
         write_by(&path, b"one", new, stage).unwrap();
         let again = write_by(&path, b"two", new, stage).unwrap_err();
@@ -64,7 +64,7 @@ fn what_a_killed_write_left_is_cleared_by_the_next() {
 fn long_names_have_room_for_their_temporary_ones() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("n".repeat(255));
-    write_by(&path, b"", WriteAs::New { mode: None }, Staged::named).unwrap();
+    write_by(&path, b"", WriteAs::New { mode: None }, staged::named).unwrap();
     write(&path, b"1", WriteAs::Replacement).unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"1");
 }

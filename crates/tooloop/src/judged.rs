@@ -106,7 +106,8 @@ mod tests {
         let denied = || Verdict::Deny {
             reason: "no".into(),
         };
-        let table: [(&[(&str, Verdict)], Option<&str>); 7] = [
+        type Case<'c> = (&'c [(&'c str, Verdict)], Option<&'c str>);
+        let table: [Case<'_>; 7] = [
             (&[("/w/a", Verdict::Allow)], Some("/w/a")),
             (&[("/w/a", asked()), ("/w/a", asked())], Some("/w/a")),
             (&[("/w/a", asked()), ("/o/a", asked())], None),

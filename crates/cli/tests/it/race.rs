@@ -83,7 +83,7 @@ fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
 fn calls_stay_inside(sandbox: &str, outside: &Path) {
     let scratch = Scratch::new();
     for name in ["same", "edited"] {
-        scratch.write(&format!("d/{name}"), "inside: tick\n");
+        scratch.write(format!("d/{name}"), "inside: tick\n");
         fs::write(outside.join(name), format!("{SECRET}: tick\n")).unwrap();
     }
     std::os::unix::fs::symlink(outside, scratch.workspace().join("l")).unwrap();

@@ -4,15 +4,19 @@
 //! the message is complete. A read-only call waits for the calls with effects before it, since the
 //! model wrote them in that order. A call that has others work runs beside others as well, though
 //! only when the message is complete.
+//!
+//! A call is judged in the step in which it begins or in which a question about it is asked, never
+//! behind a call with effects that is not done. The judgement goes with the call.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use tooloop_model::{
     AssistantMessage, ContentBlock, JsonObject, ToolInput, ToolResult, ToolUse, ToolUseId,
 };
 use tooloop_policy::{AccessEffect, AskCause};
 
-use crate::{AdvisedVerdict, Entry, Gate, Verdict};
+use crate::{AdvisedVerdict, Entry, Gate, Judgement, Verdict};
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Batch {
@@ -52,21 +56,6 @@ impl Call {
             input,
         }
     }
-
-    /// How it runs if somebody who was asked lets it: what is read-only is not run early then.
-    pub(crate) fn allowed(&self, gate: &dyn Gate) -> CallState {
-        let way = match Way::of(gate.judge(&self.tool_use).effect) {
-            Way::Beside => Way::Beside,
-            Way::Early | Way::Alone => Way::Alone,
-        };
-        CallState::Ready { way }
-    }
-
-    /// What the gate has against it, as it is now.
-    pub(crate) fn refused(&self, gate: &dyn Gate) -> Option<Verdict> {
-        let verdict = gate.judge(&self.tool_use).verdict;
-        matches!(verdict, Verdict::Deny { .. } | Verdict::Invalid { .. }).then_some(verdict)
-    }
 }
 
 /// How a call runs.
@@ -96,14 +85,18 @@ impl Way {
 pub(crate) enum CallState {
     /// Not judged yet.
     New,
-    /// Those who have a say are asked, before it is judged.
-    Consulting { consult: u64 },
+    /// Those who have a say are asked, before it is judged. `seen` is what it would have touched
+    /// then.
+    Consulting { consult: u64, seen: Arc<Judgement> },
     /// They have said what they have to say. Not judged yet.
-    Advised { verdict: Option<AdvisedVerdict> },
-    /// Allowed, not begun.
-    Ready { way: Way },
+    Advised {
+        verdict: Option<AdvisedVerdict>,
+        seen: Arc<Judgement>,
+    },
     /// Somebody is asked.
-    Asking { ask: u64 },
+    Asking { ask: u64, judgement: Arc<Judgement> },
+    /// Somebody who was asked allows it, as it was judged then.
+    Approved { judgement: Arc<Judgement> },
     /// Under way.
     Running { run: u64, way: Way },
     /// Answered. The outcome is what the detection of loops compares.
@@ -114,9 +107,13 @@ pub(crate) enum CallState {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Move {
     /// Run it.
-    Run { way: Way },
+    Run { way: Way, judgement: Arc<Judgement> },
     /// Ask about it.
-    Ask { reason: String, cause: AskCause },
+    Ask {
+        reason: String,
+        cause: AskCause,
+        judgement: Arc<Judgement>,
+    },
     /// Answer it without running: a rule refuses it.
     Deny { reason: String },
     /// Answer it without running: there is nothing to run.
@@ -180,17 +177,22 @@ impl Batch {
         std::mem::take(&mut call.context)
     }
 
-    /// The calls that are not judged yet, that could be run, and whose tool is one of these.
+    /// The calls that are not judged yet, that could be run, and whose tool is one of these, each
+    /// with what it would touch as things are.
     pub(crate) fn unjudged<'a>(
         &'a mut self,
         gate: &'a dyn Gate,
         tools: &'a BTreeSet<String>,
-    ) -> impl Iterator<Item = &'a mut Call> {
-        self.calls.iter_mut().filter(move |call| {
-            call.state == CallState::New
+    ) -> impl Iterator<Item = (&'a mut Call, Judgement)> {
+        self.calls.iter_mut().filter_map(move |call| {
+            let is_open = call.state == CallState::New
                 && tools.contains(&call.tool_use.name)
-                && matches!(call.tool_use.input, ToolInput::Valid(_))
-                && !matches!(gate.judge(&call.tool_use).verdict, Verdict::Invalid { .. })
+                && matches!(call.tool_use.input, ToolInput::Valid(_));
+            if !is_open {
+                return None;
+            }
+            let seen = gate.judge(&call.tool_use);
+            (!matches!(seen.verdict, Verdict::Invalid { .. })).then_some((call, seen))
         })
     }
 
@@ -215,8 +217,8 @@ impl Batch {
                 CallState::New
                 | CallState::Consulting { .. }
                 | CallState::Advised { .. }
-                | CallState::Ready { .. }
                 | CallState::Asking { .. }
+                | CallState::Approved { .. }
                 | CallState::Running { .. } => None,
             })
             .reduce(|one, other| one || other)
@@ -235,8 +237,8 @@ impl Batch {
                 CallState::New
                 | CallState::Consulting { .. }
                 | CallState::Advised { .. }
-                | CallState::Ready { .. }
                 | CallState::Asking { .. }
+                | CallState::Approved { .. }
                 | CallState::Running { .. } => None,
             })
             .collect()
@@ -244,60 +246,42 @@ impl Batch {
 
     /// The next move, and the position of the call that it is about; `None` if all wait for
     /// something under way, or all are done.
-    pub(crate) fn next_move(
-        &mut self,
-        gate: &dyn Gate,
-        max_parallel: usize,
-    ) -> Option<(usize, Move)> {
-        let running = self.running();
-        // Of the calls before the one that is looked at: whether one is not done, and whether one
-        // with effects is not done.
+    pub(crate) fn next_move(&self, gate: &dyn Gate, max_parallel: usize) -> Option<(usize, Move)> {
+        let has_room = self.running() < max_parallel.max(1);
         let mut undone = false;
-        let mut blocked = false;
-        for (position, call) in self.calls.iter_mut().enumerate() {
-            let advised = match &mut call.state {
-                CallState::New => Some(None),
-                CallState::Advised { verdict } => Some(verdict.take()),
-                CallState::Consulting { .. }
-                | CallState::Ready { .. }
-                | CallState::Asking { .. }
-                | CallState::Running { .. }
-                | CallState::Done { .. } => None,
-            };
-            if let Some(advised) = advised {
-                match judge(gate, &call.tool_use, self.cut, advised) {
-                    Ok(way) if way == Way::Early || self.complete => {
-                        call.state = CallState::Ready { way };
-                    }
-                    Err(refused) if self.complete => return Some((position, refused)),
-                    Ok(_) | Err(_) => return None,
-                }
-            }
-            match call.state {
+        for (position, call) in self.calls.iter().enumerate() {
+            let next = match &call.state {
                 CallState::Done { .. } => continue,
+                // What it changes may change the answer about the calls behind it.
+                CallState::Running {
+                    way: Way::Alone, ..
+                } => return None,
+                CallState::Running {
+                    way: Way::Early | Way::Beside,
+                    ..
+                } => {
+                    undone = true;
+                    continue;
+                }
                 // They are judged in order, and one question is asked at a time: the answer may bring
                 // a rule for the calls behind it.
-                CallState::New
-                | CallState::Consulting { .. }
-                | CallState::Advised { .. }
-                | CallState::Asking { .. } => return None,
-                CallState::Ready {
-                    way: way @ (Way::Early | Way::Beside),
-                } => {
-                    let may_begin = way == Way::Early || self.complete;
-                    if may_begin && !blocked && running < max_parallel.max(1) {
-                        return Some((position, Move::Run { way }));
-                    }
+                CallState::Consulting { .. } | CallState::Asking { .. } => return None,
+                CallState::New => judge(gate, &call.tool_use, self.cut, None),
+                CallState::Advised { verdict, seen } => {
+                    let advised = verdict.as_ref().map(|verdict| (verdict, &**seen));
+                    judge(gate, &call.tool_use, self.cut, advised)
                 }
-                CallState::Ready { way: Way::Alone } => {
-                    if self.complete && !undone {
-                        return Some((position, Move::Run { way: Way::Alone }));
-                    }
-                    blocked = true;
-                }
-                CallState::Running { way, .. } => blocked |= way == Way::Alone,
-            }
-            undone = true;
+                CallState::Approved { judgement } => judge_again(gate, &call.tool_use, judgement),
+            };
+            let may_begin = match &next {
+                Move::Run { way, .. } => match way {
+                    Way::Early => has_room,
+                    Way::Beside => self.complete && has_room,
+                    Way::Alone => self.complete && !undone,
+                },
+                Move::Ask { .. } | Move::Deny { .. } | Move::Reject { .. } => self.complete,
+            };
+            return may_begin.then_some((position, next));
         }
         None
     }
@@ -323,8 +307,8 @@ impl Batch {
             CallState::New
             | CallState::Consulting { .. }
             | CallState::Advised { .. }
-            | CallState::Ready { .. }
             | CallState::Asking { .. }
+            | CallState::Approved { .. }
             | CallState::Done { .. } => None,
         })
     }
@@ -337,24 +321,24 @@ impl Batch {
 
     pub(crate) fn by_consult(&mut self, wanted: u64) -> Option<&mut Call> {
         self.calls.iter_mut().find(
-            |call| matches!(call.state, CallState::Consulting { consult } if consult == wanted),
+            |call| matches!(call.state, CallState::Consulting { consult, .. } if consult == wanted),
         )
     }
 
     pub(crate) fn by_ask(&mut self, wanted: u64) -> Option<&mut Call> {
         self.calls
             .iter_mut()
-            .find(|call| matches!(call.state, CallState::Asking { ask } if ask == wanted))
+            .find(|call| matches!(call.state, CallState::Asking { ask, .. } if ask == wanted))
     }
 }
 
-/// How the call may run, or what is to be done in place of running it.
+/// Judges a call for the first time.
 fn judge(
     gate: &dyn Gate,
     tool_use: &ToolUse,
     cut: bool,
-    advised: Option<AdvisedVerdict>,
-) -> Result<Way, Move> {
+    advised: Option<(&AdvisedVerdict, &Judgement)>,
+) -> Move {
     if let ToolInput::Invalid { reason, .. } = &tool_use.input {
         let message = if cut {
             "your output was cut by the output limit before the input of this call was complete, \
@@ -363,14 +347,43 @@ fn judge(
         } else {
             format!("the input of this call is not a JSON object, so nothing was run: {reason}")
         };
-        return Err(Move::Reject { message });
+        return Move::Reject { message };
     }
+    let judgement = Arc::new(gate.judge(tool_use));
+    // Consent counts for what the call touched when it was given.
+    let advised = advised.and_then(|(verdict, seen)| {
+        let is_stale = *verdict == AdvisedVerdict::Allow && !judgement.reaches_the_same(seen);
+        (!is_stale).then(|| verdict.clone())
+    });
+    match advise(judgement.verdict.clone(), advised) {
+        Verdict::Allow => Move::Run {
+            way: Way::of(judgement.effect()),
+            judgement,
+        },
+        Verdict::Ask { reason, cause } => Move::Ask {
+            reason,
+            cause,
+            judgement,
+        },
+        Verdict::Deny { reason } => Move::Deny { reason },
+        Verdict::Invalid { message } => Move::Reject { message },
+    }
+}
+
+/// Judges a call again that somebody has approved: the consent counts for what was judged then.
+/// What is read-only does not run early.
+fn judge_again(gate: &dyn Gate, tool_use: &ToolUse, approved: &Judgement) -> Move {
     let judgement = gate.judge(tool_use);
-    match advise(judgement.verdict, advised) {
-        Verdict::Allow => Ok(Way::of(judgement.effect)),
-        Verdict::Ask { reason, cause } => Err(Move::Ask { reason, cause }),
-        Verdict::Deny { reason } => Err(Move::Deny { reason }),
-        Verdict::Invalid { message } => Err(Move::Reject { message }),
+    match judgement.why_not_approved(approved) {
+        Some(Verdict::Invalid { message }) => Move::Reject { message },
+        Some(Verdict::Deny { reason } | Verdict::Ask { reason, .. }) => Move::Deny { reason },
+        Some(Verdict::Allow) | None => Move::Run {
+            way: match Way::of(judgement.effect()) {
+                Way::Beside => Way::Beside,
+                Way::Early | Way::Alone => Way::Alone,
+            },
+            judgement: Arc::new(judgement),
+        },
     }
 }
 

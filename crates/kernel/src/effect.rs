@@ -1,11 +1,12 @@
 //! What goes out.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tooloop_model::{Content, Request, StreamEvent, ToolUse};
 use tooloop_policy::AskCause;
 
-use crate::{CompactionTrigger, Entry, TurnEnd};
+use crate::{CompactionTrigger, Entry, Judgement, TurnEnd};
 
 /// What the runtime is to do, in order: an effect is begun only when those before it are done.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,6 +48,8 @@ pub enum Effect {
         run: u64,
         /// The tool use.
         tool_use: ToolUse,
+        /// How it was judged: it runs with these grants and no others.
+        judgement: Arc<Judgement>,
     },
     /// Break a run off; its answer is of no interest any more.
     CancelTool {
@@ -76,6 +79,8 @@ pub enum Effect {
         reason: String,
         /// What made it a question.
         cause: AskCause,
+        /// How the call was judged: what it would get, and which rules "always" adds.
+        judgement: Arc<Judgement>,
     },
     /// A question is of no interest any more.
     CancelAsk {

@@ -6,7 +6,7 @@ use crate::{
     Grant,
     beyond::{Need, summary},
     call::{Call, Kind, covers_all, kind},
-    command_rule::shown,
+    command_rule::{Line, shown},
     host,
     path_rule::{PathPattern, Reading},
     places::is_inside,
@@ -102,41 +102,128 @@ impl Call<'_> {
             })
     }
 
-    /// What the lines need beyond the sandbox that nothing gives them, each with its part.
-    pub(crate) fn needs(&self) -> Vec<(String, Grant)> {
-        let commands = self.command_rules();
-        if self.covers_tool() || commands.iter().any(|rule| covers_all(rule)) {
-            return Vec::new();
-        }
-        let mut found = Vec::new();
-        for line in &self.lines {
-            let is_beyond =
-                |need: &&Need| self.is_beyond(&need.grant) && !self.is_given(&need.grant);
-            let mut needs = line.needs.iter().filter(is_beyond).peekable();
-            if needs.peek().is_none() {
-                continue;
-            }
-            let covered = line.covered(&commands);
-            let open = needs.filter(|need| !covered.holds(line, need.part));
-            found.extend(open.map(|need| (line.text_of(need.part).to_owned(), need.grant.clone())));
-        }
-        found
+    /// Whether a rule covers every line, whatever is in it.
+    fn covers_lines(&self) -> bool {
+        self.covers_tool() || self.command_rules().iter().any(|rule| covers_all(rule))
     }
 
-    /// Says what the lines need beyond the sandbox.
+    /// What the lines need beyond the sandbox, each with its part.
+    fn beyond(&self) -> impl Iterator<Item = (&Line<'_>, &Need)> {
+        self.lines.iter().flat_map(|line| {
+            let needs = line.needs.iter().filter(|need| self.is_beyond(&need.grant));
+            needs.map(move |need| (line, need))
+        })
+    }
+
+    /// Returns whether a rule gives a part what it needs: one about the sandbox, or one that covers
+    /// the part.
+    pub(crate) fn is_open(&self, line: &Line<'_>, need: &Need) -> bool {
+        self.covers_lines()
+            || self.is_given(&need.grant)
+            || line.brings(&self.command_rules(), need, self.places())
+    }
+
+    /// Says what the lines need beyond the sandbox, if something is not allowed to have it.
     pub(crate) fn needed(&self) -> Option<String> {
         self.policy.confinement.as_ref()?;
+        if self.beyond().any(|(line, need)| !self.is_open(line, need)) {
+            return Some(format!("{}: that is beyond the sandbox", self.needs()));
+        }
+        // All of a line gets what one part of it needs.
+        let commands = self.command_rules();
+        let mut lines = self.lines.iter().filter(|line| self.is_widened(line));
+        let part = lines.find_map(|line| {
+            line.uncovered_but(&commands, &|part| self.needs_no_cover(line, part))
+        })?;
         let needs = self.needs();
-        let all = summary(needs.iter().map(|(_, grant)| grant.clone()));
-        let words: Vec<String> = all
+        Some(format!(
+            "{part}, and the whole line would get more than the sandbox: {needs}"
+        ))
+    }
+
+    /// Returns whether a line gets something beyond the sandbox, so that each of its parts needs a
+    /// rule as if there were no sandbox.
+    pub(crate) fn is_widened(&self, line: &Line<'_>) -> bool {
+        self.policy.confinement.is_some()
+            && !self.covers_lines()
+            && line.needs.iter().any(|need| self.is_beyond(&need.grant))
+    }
+
+    /// Returns whether a part of such a line needs no rule for commands: rules about the sandbox give
+    /// it what it needs, or it only writes a file of the workspace.
+    pub(crate) fn needs_no_cover(&self, line: &Line<'_>, part: Part) -> bool {
+        let mut own = line
+            .needs
             .iter()
-            .map(|grant| {
-                let part = needs.iter().find(|(_, other)| other == grant);
-                let part = part.map_or("", |(part, _)| part);
-                format!("`{}` needs {}", shown(part), grant.words())
+            .filter(|need| need.part == part)
+            .peekable();
+        if own.peek().is_none() {
+            return false;
+        }
+        // A link can lead a redirection elsewhere, so a line that gets paths is another matter.
+        let only_talks = || {
+            line.needs.iter().all(|need| match need.grant {
+                Grant::Network | Grant::Host(_) => true,
+                Grant::Write(_) | Grant::Unconfined => !self.is_beyond(&need.grant),
             })
-            .collect();
-        (!words.is_empty()).then(|| format!("{}: that is beyond the sandbox", words.join(", ")))
+        };
+        match part {
+            Part::Redirect(_) if own.clone().all(|need| !self.is_beyond(&need.grant)) => {
+                only_talks()
+            }
+            Part::Redirect(_) | Part::Command(_) => own.all(|need| self.is_given(&need.grant)),
+        }
+    }
+
+    /// What the lines need beyond the sandbox, in words.
+    fn needs(&self) -> String {
+        let all = summary(self.beyond().map(|(_, need)| need.grant.clone()));
+        let words = all.iter().map(|grant| {
+            let part = self.beyond().find(|(_, need)| need.grant == *grant);
+            let part = part.map_or("", |(line, need)| line.text_of(need.part));
+            format!("`{}` needs {}", shown(part), grant.words())
+        });
+        words.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Without a sandbox: names the first path outside of the workspace that a command writes,
+    /// although the rule that covers it does not name the path.
+    pub(crate) fn unnamed(&self) -> Option<String> {
+        if !self.is_bounded() {
+            return None;
+        }
+        let (line, need) = self.beyond().find(|(line, need)| {
+            matches!(need.grant, Grant::Write(_)) && !self.is_open(line, need)
+        })?;
+        Some(format!(
+            "`{}` needs {}, which is outside of the workspace, and no rule names it",
+            shown(line.text_of(need.part)),
+            need.grant.words()
+        ))
+    }
+
+    /// Without a sandbox: names the first part that writes a path which is only known when it runs.
+    pub(crate) fn unknown(&self) -> Option<String> {
+        self.lines.iter().find_map(|line| {
+            let part = line.text_of(self.unknown_write(line)?);
+            Some(format!(
+                "`{}` writes a path that is only known when it runs, and no rule names it",
+                shown(part)
+            ))
+        })
+    }
+
+    /// Whether paths outside of the workspace are asked about although there is no sandbox.
+    fn is_bounded(&self) -> bool {
+        let policy = self.policy;
+        policy.confinement.is_none() && !policy.roots.is_empty() && !self.covers_lines()
+    }
+
+    /// Without a sandbox: the first part that writes a path which is only known when it runs.
+    pub(crate) fn unknown_write(&self, line: &Line<'_>) -> Option<Part> {
+        let folder = self.access.directory.as_ref().or(self.policy.roots.first());
+        let folder = folder.map(PathBuf::as_path).filter(|_| self.is_bounded())?;
+        line.unknown_write(&self.command_rules(), folder, self.policy.home.as_deref())
     }
 
     /// Names the first thing beyond the sandbox that is asked for and that no rule gives.

@@ -76,7 +76,7 @@ impl<'a> Call<'a> {
             && self.lines.iter().all(|line| line.analysis.is_read_only())
     }
 
-    fn places(&self) -> Places<'a> {
+    pub(crate) fn places(&self) -> Places<'a> {
         Places {
             roots: &self.policy.roots,
             home: self.policy.home.as_deref(),
@@ -297,7 +297,11 @@ impl<'a> Call<'a> {
             .or_else(|| self.needed());
         match beyond {
             Some(reason) => Some((reason, AskCause::Beyond)),
-            None => self.unspoken().map(|reason| (reason, AskCause::Uncovered)),
+            None => {
+                let uncovered = self.unspoken().or_else(|| self.unknown());
+                let uncovered = uncovered.map(|reason| (reason, AskCause::Uncovered));
+                uncovered.or_else(|| Some((self.unnamed()?, AskCause::Beyond)))
+            }
         }
     }
 

@@ -5,12 +5,13 @@
 use std::{cell::OnceCell, collections::BTreeSet, path::Path};
 
 use crate::{
-    Rule,
+    Grant, Rule,
     beyond::{Need, needs},
     pattern::{Match, Pattern, Subject, exact_line},
+    places::Places,
     shell::{
         Analysis, Command, Globals, Hazard, Nature, Origin, Part, Piece, Subcommand, Unknown, Word,
-        analyse, is_git, is_harmless_environment, skip_globals,
+        analyse, is_git, is_harmless_environment, skip_globals, words_that_start_programs,
     },
 };
 
@@ -145,6 +146,47 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// Returns whether one of these rules brings a part what it needs. To write a path, the rule has
+    /// to name the path in its own text.
+    pub(crate) fn brings(&self, rules: &[&Rule], need: &Need, places: Places<'_>) -> bool {
+        let Grant::Write(path) = &need.grant else {
+            return self.covered(rules).holds(self, need.part);
+        };
+        rules.iter().any(|rule| {
+            let specifier = rule.specifier().unwrap_or_default();
+            !self.is_foreign(specifier)
+                && names_path(specifier, path, places)
+                && self.covered(&[rule]).holds(self, need.part)
+        })
+    }
+
+    /// Returns the first part that writes a path which is only known when the line runs, unless a
+    /// rule is for just that line.
+    pub(crate) fn unknown_write(
+        &self,
+        rules: &[&Rule],
+        folder: &Path,
+        home: Option<&Path>,
+    ) -> Option<Part> {
+        let folders = self.analysis.folders(Some(folder), home);
+        let effects = self.analysis.known_effects();
+        let found = effects.writes.iter().find(|touched| {
+            let is_value = match touched.word.pieces.first() {
+                Some(Piece::Unknown(Unknown::Variable { .. } | Unknown::Output { .. })) => true,
+                Some(Piece::Unknown(_) | Piece::Text(_)) | None => false,
+            };
+            // `find` and `xargs` put in what they find where they look.
+            let is_found = touched.word.raw.contains("{}") || touched.word.raw == "...";
+            is_value && !is_found && self.analysis.resolve(touched, &folders).is_none()
+        })?;
+        let mut rules = rules.iter().filter(|rule| {
+            let line = rule.specifier().and_then(exact_line);
+            line.is_some()
+        });
+        let is_exact = rules.any(|rule| self.covered(&[rule]).holds(self, found.part));
+        (!is_exact).then_some(found.part)
+    }
+
     /// Tells whether one of these is this very line.
     fn is_exactly<'s>(&self, mut specifiers: impl Iterator<Item = &'s str>) -> bool {
         specifiers.any(|specifier| {
@@ -212,6 +254,15 @@ impl<'a> Line<'a> {
 
     /// Names the first part of the line that these rules do not cover, if there is one.
     pub(crate) fn uncovered(&self, rules: &[&Rule]) -> Option<String> {
+        self.uncovered_but(rules, &|_| false)
+    }
+
+    /// The same, with parts that need no rule.
+    pub(crate) fn uncovered_but(
+        &self,
+        rules: &[&Rule],
+        spared: &dyn Fn(Part) -> bool,
+    ) -> Option<String> {
         let specifiers = || {
             let specifiers = rules.iter().filter_map(|rule| rule.specifier());
             specifiers.filter(|specifier| !self.is_foreign(specifier))
@@ -229,7 +280,8 @@ impl<'a> Line<'a> {
         let mut reaches: Vec<Option<usize>> = Vec::new();
         for (index, command) in self.analysis.commands().iter().enumerate() {
             let reach = own_reach(command, &patterns).max(inherited_reach(command, &reaches));
-            if reach.is_none() && !self.needs_no_rule(index, command) {
+            let is_spared = || self.needs_no_rule(index, command) || spared(Part::Command(index));
+            if reach.is_none() && !is_spared() {
                 let risk = self.git_risk.filter(|_| is_git(command));
                 let risk = risk.map_or_else(String::new, |risk| format!(", and {risk}"));
                 return Some(format!(
@@ -245,8 +297,13 @@ impl<'a> Line<'a> {
         self.analysis
             .redirects()
             .iter()
-            .find(|redirect| !redirect.is_harmless() && !is_covered(redirect.parent))
-            .map(|redirect| {
+            .enumerate()
+            .find(|(index, redirect)| {
+                !redirect.is_harmless()
+                    && !is_covered(redirect.parent)
+                    && !spared(Part::Redirect(*index))
+            })
+            .map(|(_, redirect)| {
                 format!(
                     "the redirection `{}` is not covered by an allow rule",
                     shown(&redirect.text)
@@ -324,8 +381,32 @@ fn sets_nothing(command: &Command) -> bool {
         .all(|assignment| is_harmless_environment(&assignment.name))
 }
 
+/// Returns whether the text of a rule for commands names a path that is written. Relative paths in
+/// it start in the workspace, wherever the session has gone since.
+fn names_path(specifier: &str, path: &Path, places: Places<'_>) -> bool {
+    let Some(workspace) = places.roots.first() else {
+        return false;
+    };
+    if let Some(line) = exact_line(specifier) {
+        let analysis = analyse(&line);
+        let effects = analysis.known_effects();
+        let needs = needs(&analysis, &effects, Some(workspace), places.home);
+        let is_named = |need: &Need| matches!(&need.grant, Grant::Write(named) if named == path);
+        return needs.iter().any(is_named);
+    }
+    let path = path.to_str();
+    path.is_some_and(|path| Pattern::new(specifier).names_path(path, workspace, places.home))
+}
+
 /// How many words of a command the rules name that cover it; none if no rule does.
 fn own_reach(command: &Command, patterns: &[Pattern]) -> Option<usize> {
+    let reach = reach(command, patterns)?;
+    // A program that an option starts needs a rule that names it.
+    let starts = words_that_start_programs(command);
+    starts.is_none_or(|words| reach >= words).then_some(reach)
+}
+
+fn reach(command: &Command, patterns: &[Pattern]) -> Option<usize> {
     if patterns.is_empty() {
         return None;
     }

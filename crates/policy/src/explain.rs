@@ -183,7 +183,7 @@ fn line_parts(call: &Call<'_>, line: &Line<'_>) -> Vec<ExplainedPart> {
             rule,
             verdict: PartVerdict::Harmless,
         };
-        conclude(call, &mut explained, covering, needs_no_rule);
+        conclude(call, line, part, &mut explained, covering, needs_no_rule);
         parts.push(explained);
     }
     for (index, redirect) in analysis.redirects().iter().enumerate() {
@@ -218,7 +218,7 @@ fn line_parts(call: &Call<'_>, line: &Line<'_>) -> Vec<ExplainedPart> {
             verdict: PartVerdict::Harmless,
         };
         let covering = covering(call, line, part);
-        conclude(call, &mut explained, covering, is_harmless);
+        conclude(call, line, part, &mut explained, covering, is_harmless);
         parts.push(explained);
     }
     parts
@@ -249,14 +249,17 @@ fn covering(call: &Call<'_>, line: &Line<'_>, part: Part) -> Option<MetRule> {
 /// Says what comes of a part.
 fn conclude(
     call: &Call<'_>,
+    line: &Line<'_>,
+    at: Part,
     part: &mut ExplainedPart,
     covering: Option<MetRule>,
     needs_no_rule: bool,
 ) {
     let policy = call.policy;
-    let open = !part.beyond.is_empty()
-        && covering.is_none()
-        && !part.beyond.iter().all(|grant| call.is_given(grant));
+    let mut needs = line.needs.iter().filter(|need| need.part == at);
+    let is_refused = needs.any(|need| call.is_beyond(&need.grant) && !call.is_open(line, need));
+    let is_bounded = policy.confinement.is_some() || covering.is_some();
+    let is_neighbour = || call.is_widened(line) && !call.needs_no_cover(line, at);
     let met = part.rule.as_ref().map(|rule| (rule.list, rule.is_sure));
     part.verdict = match met {
         Some((RuleList::Deny, true)) => PartVerdict::Denied,
@@ -266,10 +269,11 @@ fn conclude(
         Some((RuleList::Deny, false)) => PartVerdict::Asked,
         _ if policy.mode == Mode::BypassPermissions => PartVerdict::Mode,
         Some(_) => PartVerdict::Asked,
-        None if open && policy.confinement.is_some() => PartVerdict::Beyond,
+        None if is_refused && is_bounded => PartVerdict::Beyond,
+        None if call.unknown_write(line) == Some(at) => PartVerdict::Uncovered,
         None if covering.is_some() => PartVerdict::Allowed,
         None if needs_no_rule => PartVerdict::Harmless,
-        None if policy.confinement.is_some() => PartVerdict::Confined,
+        None if policy.confinement.is_some() && !is_neighbour() => PartVerdict::Confined,
         None => PartVerdict::Uncovered,
     };
     if part.verdict == PartVerdict::Allowed {

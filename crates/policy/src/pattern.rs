@@ -5,7 +5,9 @@
 //! `\*` is a star. What a word becomes may be unknown: an allow rule has to match whatever it
 //! becomes, a deny rule matters if it may match.
 
-use crate::shell::{Piece, Unknown, Word};
+use std::path::Path;
+
+use crate::shell::{Piece, Unknown, Word, normal};
 
 /// One element of a pattern or of the text that it is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +120,21 @@ impl Pattern {
         } else {
             self.literal_words
         }
+    }
+
+    /// Returns whether a word after the program names this path by its own text: `/opt/**`, `../x`,
+    /// `--output=/opt/a`. A star alone names nothing.
+    pub(crate) fn names_path(&self, path: &str, folder: &Path, home: Option<&Path>) -> bool {
+        let words = self.items.split(|item| *item == Item::Gap).skip(1);
+        let mut candidates = words.flat_map(|word| {
+            let value = word.iter().position(|item| *item == Item::Char('='));
+            let value = value.and_then(|at| word.get(at + 1..));
+            let attached = word
+                .get(2..)
+                .filter(|_| word.starts_with(&[Item::Char('-')]));
+            [Some(word), value, attached].into_iter().flatten()
+        });
+        candidates.any(|word| names(word, path, folder, home))
     }
 
     /// Makes the name of the program lower case, as for a file system that ignores case.
@@ -239,6 +256,54 @@ fn fold(items: &mut [Item]) {
             Item::Any => {}
         }
     }
+}
+
+/// Returns whether these items are a path, perhaps with stars, that names the given one.
+fn names(items: &[Item], path: &str, folder: &Path, home: Option<&Path>) -> bool {
+    let known = items.iter().map_while(|item| match item {
+        Item::Char(c) => Some(*c),
+        Item::Gap | Item::Any | Item::Rest => None,
+    });
+    let known: String = known.collect();
+    let rest = items.get(known.chars().count()..).unwrap_or_default();
+    if known.is_empty() {
+        return false;
+    }
+    let written = match (known.strip_prefix("~/"), home) {
+        (Some(below), Some(home)) => home.join(below),
+        (Some(_), None) => return false,
+        (None, _) => folder.join(&known),
+    };
+    let Some(written) = written.to_str() else {
+        return false;
+    };
+    // What stands before the last slash is whole; after it a star may go on with the name.
+    let (start, name) = match written.rsplit_once('/') {
+        Some(split) if !rest.is_empty() => split,
+        Some(_) | None => (written, ""),
+    };
+    let start = normal(Path::new(&format!("{start}/")));
+    let Some(start) = start.to_str() else {
+        return false;
+    };
+    if rest.is_empty() {
+        return start == path;
+    }
+    let start = format!("{}/{name}", start.trim_end_matches('/'));
+    let pattern = Pattern {
+        items: start
+            .chars()
+            .map(Item::Char)
+            .chain(rest.iter().copied())
+            .collect(),
+        open: false,
+        literal_words: 1,
+    };
+    let matches = |path: &str| {
+        let text: Vec<Item> = path.chars().map(Item::Char).collect();
+        pattern.matches_surely(&text)
+    };
+    matches(path) || matches(&format!("{path}/"))
 }
 
 impl Subject {

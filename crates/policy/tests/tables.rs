@@ -153,7 +153,8 @@ fn an_explanation_agrees_with_the_decision() {
                     "{line:?}: {explanation:#?}"
                 ),
                 "beyond" => {
-                    assert!(some(&[PartVerdict::Beyond]), "{line:?}: {explanation:#?}");
+                    // A neighbour of the part that goes beyond may be what no rule covers.
+                    assert!(some(&asks), "{line:?}: {explanation:#?}");
                     assert!(!explanation.beyond.is_empty(), "{line:?}");
                 }
                 _ => panic!("{expected}"),

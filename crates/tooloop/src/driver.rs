@@ -31,7 +31,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 use tooloop_kernel::{
-    Delivery, Effect, Entry, Input, Kernel, Prepared, StopJudgement, Sync, TurnEnd,
+    Delivery, Effect, Entry, Input, Judgement, Kernel, Prepared, StopJudgement, Sync, TurnEnd,
 };
 use tooloop_model::{Content, ModelError, StreamEvent, ToolUse, ToolUseId};
 use tooloop_provider::{Provider, Redactor};
@@ -98,7 +98,7 @@ struct Driver {
     started: Option<ToolUseId>,
     questions: FuturesUnordered<BoxFuture<'static, (u64, Answered)>>,
     /// The questions that still want an answer.
-    asked: HashMap<u64, ToolUse>,
+    asked: HashMap<u64, (ToolUse, Arc<Judgement>)>,
     /// The calls that run with another input than the model wrote, since whoever was asked wants it
     /// so: the model is told.
     changed: HashSet<ToolUseId>,
@@ -430,7 +430,11 @@ impl Driver {
             }
             Effect::Show { call, event } => self.events.send(&Event::Delta { call, event }),
             Effect::Void { call } => self.events.send(&Event::Voided { call }),
-            Effect::RunTool { run, tool_use } => self.run_tool(run, tool_use),
+            Effect::RunTool {
+                run,
+                tool_use,
+                judgement,
+            } => self.run_tool(run, tool_use, &judgement),
             Effect::CancelTool { run } => {
                 if let Some(run) = self.runs.remove(&run) {
                     Trace::tool_cancelled(&run.span);
@@ -444,7 +448,8 @@ impl Driver {
                 tool_use,
                 reason,
                 cause,
-            } => self.ask_about(ask, tool_use, reason, cause),
+                judgement,
+            } => self.ask_about(ask, tool_use, reason, cause, judgement),
             Effect::CancelAsk { ask } => {
                 self.asked.remove(&ask);
                 // One is asked at a time: nothing else is dropped with it.

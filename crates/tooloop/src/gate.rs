@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tooloop_kernel::{Gate, Judgement, Verdict};
 use tooloop_model::{JsonObject, ToolInput, ToolUse};
 use tooloop_policy::{
-    Access, AccessEffect, AskCause, Decision, FileFacts, Grant, Mode, Policy, Rule, Touch, shell,
+    Access, AskCause, Decision, FileFacts, Grant, Mode, Policy, Rule, Touch, shell,
 };
 use tooloop_tool::{JudgedPath, Registry, Withheld};
 
@@ -143,16 +143,6 @@ impl RegistryGate {
         view.map_or(path.clone(), |view| view.real(&path))
     }
 
-    /// What an allowed call is given beyond the sandbox.
-    pub(crate) fn grants(&self, tool_use: &ToolUse) -> Vec<Grant> {
-        let (Some(border), Ok(access)) = (&self.border, self.access(tool_use)) else {
-            return Vec::new();
-        };
-        read(&self.policy, |policy| {
-            border.grants(&tool_use.name, &access, &self.workspace, policy)
-        })
-    }
-
     /// Whether nothing is changed, because of the mode or of who calls.
     pub(crate) fn is_read_only(&self) -> bool {
         self.only_reads || read(&self.policy, |policy| policy.mode == Mode::Plan)
@@ -160,19 +150,23 @@ impl RegistryGate {
 
     /// Takes note that somebody said no: what the call asked for is not asked about again, nor, if
     /// a person has refused it, what it was seen to need.
-    pub(crate) fn refused(&self, tool_use: &ToolUse, by_a_person: bool) {
-        let Ok(access) = self.access(tool_use) else {
-            return;
-        };
-        let mut rules = border::refusing(&access);
-        let is_beyond = || self.cause(tool_use) == Some(AskCause::Beyond);
+    pub(crate) fn refused(&self, tool: &str, judgement: &Judgement, by_a_person: bool) {
+        let access = &judgement.access;
+        let mut rules = border::refusing(access);
+        let is_beyond = matches!(
+            judgement.verdict,
+            Verdict::Ask {
+                cause: AskCause::Beyond,
+                ..
+            }
+        );
         if let Some(border) = &self.border
             && rules.is_empty()
             && by_a_person
-            && is_beyond()
+            && is_beyond
         {
             rules = read(&self.policy, |policy| {
-                border.refusing(&tool_use.name, &access, &self.workspace, policy)
+                border.refusing(tool, access, &self.workspace, policy)
             });
         }
         if !rules.is_empty() {
@@ -253,44 +247,39 @@ impl RegistryGate {
         let tool = tool.to_owned();
         Withheld::by(move |path| {
             let access = Access::read_only().reading(path);
-            !gate.decide(&tool, &access).is_allow()
+            read(&gate.policy, |policy| {
+                !gate.decide(policy, &tool, &access).is_allow()
+            })
         })
     }
 
     /// What rules and the sandbox's border say.
-    fn decide(&self, tool: &str, access: &Access) -> Decision {
-        read(&self.policy, |policy| {
-            let decision = policy.decide(tool, access);
-            let border = self.border.as_ref().filter(|_| !decision.is_deny());
-            border
-                .and_then(|border| border.refuses(tool, access, policy))
-                .map_or(decision, |reason| Decision::Deny { reason })
+    fn decide(&self, policy: &Policy, tool: &str, access: &Access) -> Decision {
+        let decision = policy.decide(tool, access);
+        let border = self.border.as_ref().filter(|_| !decision.is_deny());
+        border
+            .and_then(|border| border.refuses(tool, access, policy))
+            .map_or(decision, |reason| Decision::Deny { reason })
+    }
+
+    /// What a call is given beyond the sandbox if it runs.
+    fn grants(&self, policy: &Policy, tool: &str, access: &Access) -> Vec<Grant> {
+        let border = self.border.as_ref();
+        border.map_or_else(Vec::new, |border| {
+            border.grants(tool, access, &self.workspace, policy)
         })
     }
 
     /// The exact rules that "always" would add for this call; empty if none would cover just it. What
     /// a line is seen to need beyond the sandbox is among them, so that it is asked about once.
-    pub(crate) fn rules(&self, tool_use: &ToolUse) -> Vec<Rule> {
-        let Ok(access) = self.access(tool_use) else {
-            return Vec::new();
-        };
-        read(&self.policy, |policy| {
-            let mut rules = policy.allow_always_rules(&tool_use.name, &access);
-            let border = self.border.as_ref().filter(|_| !rules.is_empty());
-            if let Some(border) = border.filter(|_| policy.confinement.is_some()) {
-                let given = border.giving(&access, &self.workspace, policy);
-                rules.extend(given);
-            }
-            rules
-        })
-    }
-
-    /// What kind of reason there is to ask about this call.
-    pub(crate) fn cause(&self, tool_use: &ToolUse) -> Option<AskCause> {
-        match self.judgement(tool_use).0.verdict {
-            Verdict::Ask { cause, .. } => Some(cause),
-            Verdict::Allow | Verdict::Deny { .. } | Verdict::Invalid { .. } => None,
+    fn rules(&self, policy: &Policy, tool: &str, access: &Access) -> Vec<Rule> {
+        let mut rules = policy.allow_always_rules(tool, access);
+        let border = self.border.as_ref().filter(|_| !rules.is_empty());
+        if let Some(border) = border.filter(|_| policy.confinement.is_some()) {
+            let given = border.giving(access, &self.workspace, policy);
+            rules.extend(given);
         }
+        rules
     }
 
     /// Adds rules that allow; gives their words back.
@@ -310,40 +299,50 @@ impl RegistryGate {
 impl RegistryGate {
     /// What is to become of a call, and where its paths lead.
     fn judgement(&self, tool_use: &ToolUse) -> (Judgement, Vec<JudgedPath>) {
-        let (access, paths) = match self.resolved_access(tool_use) {
-            Ok(resolved) => resolved,
-            Err(message) => {
-                let judgement = Judgement {
-                    verdict: Verdict::Invalid { message },
-                    effect: AccessEffect::Effectful,
-                };
-                return (judgement, Vec::new());
-            }
+        match self.resolved_access(tool_use) {
+            Ok((access, paths)) => (self.judge_access(&tool_use.name, access), paths),
+            Err(message) => (Judgement::invalid(message), Vec::new()),
+        }
+    }
+
+    fn judge_access(&self, tool: &str, access: Access) -> Judgement {
+        let judgement = |verdict, access| Judgement {
+            verdict,
+            access,
+            grants: Vec::new(),
+            rules: Vec::new(),
         };
-        if tool_use.name == EXIT_PLAN
+        if tool == EXIT_PLAN
             && let Some(verdict) = self.judge_plan()
         {
-            let effect = access.effect;
-            return (Judgement { verdict, effect }, paths);
+            return judgement(verdict, access);
         }
-        let decision = self.decide(&tool_use.name, &access);
-        let decision = if self.only_reads && changes(&access) && !decision.is_deny() {
-            let agent = self.agent.as_deref().unwrap_or("this agent");
-            let reason = format!(
-                "{agent} only reads, and this is not known to be read-only: leave it to whoever \
-                 you work for"
-            );
-            Decision::Deny { reason }
-        } else {
-            decision
-        };
-        let verdict = match decision {
-            Decision::Allow => Verdict::Allow,
-            Decision::Ask { reason, cause } => Verdict::Ask { reason, cause },
-            Decision::Deny { reason } => Verdict::Deny { reason },
-        };
-        let effect = access.effect;
-        (Judgement { verdict, effect }, paths)
+        // One state of the policy for all of it.
+        read(&self.policy, |policy| {
+            let decision = self.decide(policy, tool, &access);
+            if self.only_reads && changes(&access) && !decision.is_deny() {
+                let agent = self.agent.as_deref().unwrap_or("this agent");
+                let reason = format!(
+                    "{agent} only reads, and this is not known to be read-only: leave it to \
+                     whoever you work for"
+                );
+                return judgement(Verdict::Deny { reason }, access);
+            }
+            let (verdict, rules) = match decision {
+                Decision::Allow => (Verdict::Allow, Vec::new()),
+                Decision::Ask { reason, cause } => (
+                    Verdict::Ask { reason, cause },
+                    self.rules(policy, tool, &access),
+                ),
+                Decision::Deny { reason } => return judgement(Verdict::Deny { reason }, access),
+            };
+            Judgement {
+                verdict,
+                grants: self.grants(policy, tool, &access),
+                rules,
+                access,
+            }
+        })
     }
 }
 

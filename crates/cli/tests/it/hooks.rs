@@ -288,6 +288,33 @@ fn a_consent_beats_neither_a_denial_nor_a_rule() {
 }
 
 #[test]
+fn consent_does_not_hold_for_another_file() {
+    let outside = tempfile::tempdir().unwrap();
+    let folder = outside.path().display();
+    let answer = json!({"hookSpecificOutput": {
+        "hookEventName": "PermissionRequest",
+        "decision": { "behavior": "allow" },
+    }});
+    let changes = [
+        format!("rm -r new && ln -s {folder} new"),
+        format!("ln -s {folder}/x new/x"),
+    ];
+    for change in changes {
+        let hook = format!("{change} && echo '{answer}'");
+        let scratch = with(&[Hook("PermissionRequest", "", &hook, "")]);
+        std::fs::create_dir(scratch.workspace().join("new")).unwrap();
+        let input = json!({ "path": "new/x", "content": "x" });
+        let server = ModelServer::start([API.call("a", "write", &input), API.say("done")]);
+        let run = asking(&scratch, &server, API).args(["--output-format", "stream-json", "go"]);
+        let done = finish(&run.start());
+        let (text, is_error) = done.tool_result("a");
+        let is_told = text.contains("has changed since it was approved");
+        assert!(is_error && is_told, "{change}: {text}");
+        assert!(!outside.path().join("x").exists(), "{change}");
+    }
+}
+
+#[test]
 fn a_hook_may_treat_its_input_and_output_as_it_likes() {
     let much = "head -c 5000000 /dev/zero | tr '\\0' x";
     let (out, errors) = (format!("{much}; exit 0"), format!("{much} >&2; exit 0"));

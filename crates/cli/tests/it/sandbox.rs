@@ -765,6 +765,89 @@ fn a_rule_gives_what_is_beyond_and_nothing_else() {
     assert!(is_error && text.contains("nobody is asked"), "{text}");
 }
 
+/// A script in the workspace that creates a file outside of it.
+fn script(scratch: &Scratch, file: &Path) {
+    let path = scratch.workspace().join("x.sh");
+    std::fs::write(
+        &path,
+        format!("#!/bin/sh\ntouch {}\necho ran\n", file.display()),
+    )
+    .unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn a_grant_for_one_part_widens_no_other() {
+    needs_sandbox!(outside);
+    let scratch = Scratch::new();
+    let made = outside.path().join("made");
+    script(&scratch, &made);
+    let rules = |scratch: &Scratch, server: &ModelServer| {
+        careful(scratch, server).args(["--allowedTools", "Bash(docker ps *)"])
+    };
+    let calls = [
+        bash("alone", "./x.sh; true"),
+        bash("list", "docker ps; ./x.sh"),
+        bash("background", "docker ps & ./x.sh; wait"),
+        bash("path", "PATH=.:$PATH; docker ps; ./x.sh"),
+        bash("covered", "docker ps 2>&1 | head -n 1"),
+    ];
+    let done = play(rules, &scratch, &calls);
+    assert!(done.tool_result("alone").0.contains("ran"));
+    assert!(!made.exists());
+    for id in ["list", "background", "path"] {
+        let (text, is_error) = done.tool_result(id);
+        assert!(
+            is_error && text.starts_with("permission denied"),
+            "{id}: {text}"
+        );
+        assert!(text.contains("to run without the sandbox"), "{id}: {text}");
+    }
+    let (text, _) = done.tool_result("covered");
+    assert!(!text.starts_with("permission denied"), "{text}");
+}
+
+#[test]
+fn a_rule_for_a_program_brings_no_path() {
+    needs_sandbox!(outside);
+    let scratch = Scratch::new();
+    let (made, named) = (outside.path().join("made"), outside.path().join("named"));
+    let named_rule = format!("Bash(sort -o {} *)", named.display());
+    let rules = |scratch: &Scratch, server: &ModelServer| {
+        careful(scratch, server).args(["--allowedTools", "Bash(sort *)", &named_rule])
+    };
+    std::fs::write(scratch.workspace().join("in"), "b\na\n").unwrap();
+    let calls = [
+        bash("a", &format!("sort in -o {}", made.display())),
+        bash("b", &format!("sort -o {} in", named.display())),
+    ];
+    let done = play(rules, &scratch, &calls);
+    assert!(done.tool_result("a").0.starts_with("permission denied"));
+    assert!(!made.exists());
+    assert!(!done.tool_result("b").1, "{}", done.tool_result("b").0);
+    assert_eq!(std::fs::read_to_string(&named).unwrap(), "a\nb\n");
+}
+
+#[test]
+fn a_call_is_judged_where_the_one_before_it_leads() {
+    needs_sandbox!();
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.workspace().join("a/b")).unwrap();
+    let back = format!("cd {}", scratch.workspace().display());
+    let server = ModelServer::start([
+        bash("enter", "cd a/b"),
+        API.bashes(&[("back", &back), ("escape", "echo x > ../out")]),
+        API.bashes(&[("down", "cd a"), ("inside", "echo x > b/in")]),
+        API.say("done"),
+    ]);
+    let done = finish(&careful(&scratch, &server).arg("go").start());
+    assert_eq!(done.answer(), "done");
+    let (text, is_error) = done.tool_result("escape");
+    assert!(is_error && text.starts_with("permission denied"), "{text}");
+    assert!(!scratch.workspace().join("../out").exists());
+    assert!(scratch.workspace().join("a/b/in").exists());
+}
+
 #[test]
 fn what_was_not_foreseen_is_refused_with_words_for_asking() {
     needs_sandbox!(outside);

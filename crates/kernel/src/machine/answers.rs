@@ -1,5 +1,7 @@
 //! The machine's side that faces the tools: runs, questions, answers.
 
+use std::sync::Arc;
+
 use tooloop_model::{Content, ToolResult, ToolUseId};
 
 use super::{Kernel, MAX_CONTINUATIONS, Phase};
@@ -16,10 +18,11 @@ impl Kernel {
             return;
         };
         let before = &self.settings.hooked.before;
-        for call in batch.unjudged(&*self.gate, before) {
+        for (call, seen) in batch.unjudged(&*self.gate, before) {
             self.newest.consult = self.newest.consult.saturating_add(1);
             let consult = self.newest.consult;
-            call.state = CallState::Consulting { consult };
+            let seen = Arc::new(seen);
+            call.state = CallState::Consulting { consult, seen };
             let tool_use = call.tool_use.clone();
             out.push(Effect::Consult { consult, tool_use });
         }
@@ -38,14 +41,23 @@ impl Kernel {
             context,
             stop,
         } = advice;
+        let CallState::Consulting { seen, .. } = &call.state else {
+            return;
+        };
+        let mut seen = Arc::clone(seen);
         call.context = context;
         let denied = matches!(verdict, Some(AdvisedVerdict::Deny { .. }));
-        call.state = CallState::Advised { verdict };
+        // A stop closes the calls as the model wrote them.
+        let input = input.filter(|_| !denied && stop.is_none());
+        let rewritten = input.map(|input| call.rewrite(input));
+        if rewritten.is_some() {
+            seen = Arc::new(self.gate.judge(&call.tool_use));
+        }
+        call.state = CallState::Advised { verdict, seen };
         if let Some(reason) = stop {
             return self.hook_stopped(reason, out);
         }
-        if let Some(input) = input.filter(|_| !denied) {
-            let entry = call.rewrite(input);
+        if let Some(entry) = rewritten {
             self.record(entry, Sync::Soon, out);
         }
         self.advance(out);
@@ -75,7 +87,7 @@ impl Kernel {
                     let outcome = words.clone();
                     self.finish(ToolResult::error(id, words), outcome, out);
                 }
-                Move::Run { way } => {
+                Move::Run { way, judgement } => {
                     self.turn.calls = self.turn.calls.saturating_add(1);
                     self.newest.run = self.newest.run.saturating_add(1);
                     let run = self.newest.run;
@@ -85,18 +97,30 @@ impl Kernel {
                         let entry = Entry::CallStarted { tool_use_id: id };
                         self.record(entry, Sync::Now, out);
                     }
-                    out.push(Effect::RunTool { run, tool_use });
+                    out.push(Effect::RunTool {
+                        run,
+                        tool_use,
+                        judgement,
+                    });
                 }
-                Move::Ask { reason, cause } => {
+                Move::Ask {
+                    reason,
+                    cause,
+                    judgement,
+                } => {
                     self.newest.ask = self.newest.ask.saturating_add(1);
                     let ask = self.newest.ask;
-                    call.state = CallState::Asking { ask };
+                    call.state = CallState::Asking {
+                        ask,
+                        judgement: Arc::clone(&judgement),
+                    };
                     let tool_use = call.tool_use.clone();
                     out.push(Effect::Ask {
                         ask,
                         tool_use,
                         reason,
                         cause,
+                        judgement,
                     });
                 }
                 Move::Deny { reason } => self.deny(&id, reason, false, out),
@@ -197,21 +221,32 @@ impl Kernel {
         let id = call.tool_use.id.clone();
         match answer {
             Answer::Allow { rule, input } => {
-                call.state = call.allowed(&*self.gate);
-                let mut refused = None;
-                if let Some(input) = input {
-                    let entry = call.rewrite(input);
-                    refused = call.refused(&*self.gate);
+                let CallState::Asking { judgement, .. } = &call.state else {
+                    return;
+                };
+                let mut approved = Arc::clone(judgement);
+                let entry = input.map(|input| call.rewrite(input));
+                let judgement = Arc::new(self.gate.judge(&call.tool_use));
+                if entry.is_some() {
+                    // Who was asked has said yes to the call as it is now.
+                    approved = Arc::clone(&judgement);
+                }
+                let refused = judgement.why_not_approved(&approved);
+                call.state = CallState::Approved {
+                    judgement: approved,
+                };
+                if let Some(entry) = entry {
                     self.record(entry, Sync::Soon, out);
                 }
                 match refused {
-                    Some(Verdict::Deny { reason }) => self.deny(&id, reason, false, out),
+                    Some(Verdict::Deny { reason } | Verdict::Ask { reason, .. }) => {
+                        self.deny(&id, reason, false, out);
+                    }
                     Some(Verdict::Invalid { message }) => {
                         let outcome = message.clone();
                         self.finish(ToolResult::error(id, message), outcome, out);
                     }
-                    // Who was asked has said yes to it.
-                    Some(Verdict::Allow | Verdict::Ask { .. }) | None => {
+                    Some(Verdict::Allow) | None => {
                         let entry = Entry::Permission {
                             tool_use_id: id,
                             permission: Permission::Allowed { rule },

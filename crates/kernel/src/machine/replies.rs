@@ -174,8 +174,13 @@ impl Kernel {
         };
         let most = self.settings.max_parallel_tools;
         let limit = self.settings.limits.tool_calls.unwrap_or(u32::MAX);
-        while let Some((position, Move::Run { way: Way::Early })) =
-            calling.early.next_move(&*self.gate, most)
+        while let Some((
+            position,
+            Move::Run {
+                way: Way::Early,
+                judgement,
+            },
+        )) = calling.early.next_move(&*self.gate, most)
         {
             if calling.early.begun().saturating_add(self.turn.calls) >= limit {
                 return;
@@ -194,7 +199,11 @@ impl Kernel {
                 way: Way::Early,
             };
             let tool_use = call.tool_use.clone();
-            out.push(Effect::RunTool { run, tool_use });
+            out.push(Effect::RunTool {
+                run,
+                tool_use,
+                judgement,
+            });
         }
     }
 

@@ -277,14 +277,14 @@ impl Kernel {
         for call in calls {
             let words = match call.state {
                 CallState::Done { .. } => continue,
-                CallState::New | CallState::Ready { .. } | CallState::Advised { .. } => {
+                CallState::New | CallState::Approved { .. } | CallState::Advised { .. } => {
                     format!("not run: {why} before this call began")
                 }
-                CallState::Consulting { consult } => {
+                CallState::Consulting { consult, .. } => {
                     out.push(Effect::CancelConsult { consult });
                     format!("not run: {why} before this call began")
                 }
-                CallState::Asking { ask } => {
+                CallState::Asking { ask, .. } => {
                     out.push(Effect::CancelAsk { ask });
                     format!("not run: {why} before this call was allowed")
                 }

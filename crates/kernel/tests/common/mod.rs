@@ -54,7 +54,7 @@ impl Gate for ByName {
         } else {
             AccessEffect::Effectful
         };
-        Judgement { verdict, effect }
+        Judgement::new(verdict, effect)
     }
 }
 

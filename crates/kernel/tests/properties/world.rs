@@ -5,11 +5,12 @@ mod laws;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tooloop_kernel::{
-    Advice, AdvisedVerdict, Answer, Delivery, Entry, Fallback, Input, Kernel, OutputCheck,
-    OutputForm, OutputWay, Settings, StopJudgement, Transcript,
+    Advice, AdvisedVerdict, Answer, Delivery, Entry, Fallback, Gate, Input, Judgement, Kernel,
+    OutputCheck, OutputForm, OutputWay, Settings, StopJudgement, Transcript,
 };
 use tooloop_model::{
     BlockStart, Content, JsonObject, Message, ModelError, RawJson, Request, StopReason,
@@ -20,7 +21,29 @@ use crate::actions::{Action, Failure, Knobs, Stale};
 use crate::common::ByName;
 use crate::replies::{Piece, Reply};
 
+/// Judges by name, and by how many calls with effects have ended: each may have changed what the
+/// calls behind it touch.
+#[derive(Default)]
+struct Changing(AtomicU64);
+
+impl Changing {
+    fn directory(&self) -> String {
+        format!("/{}", self.0.load(Ordering::Relaxed))
+    }
+}
+
+impl Gate for Changing {
+    fn judge(&self, tool_use: &ToolUse) -> Judgement {
+        let judgement = ByName.judge(tool_use);
+        Judgement {
+            access: judgement.access.in_directory(self.directory()),
+            ..judgement
+        }
+    }
+}
+
 pub(crate) struct World {
+    gate: Arc<Changing>,
     kernel: Kernel,
     /// Told all but the late inputs: it must not behave otherwise.
     twin: Kernel,
@@ -101,8 +124,10 @@ impl World {
             compaction: false,
             ..Settings::default()
         };
-        let kernel = || Kernel::new(settings(), Arc::new(ByName), Transcript::default());
+        let gate = Arc::new(Changing::default());
+        let kernel = || Kernel::new(settings(), Arc::clone(&gate) as _, Transcript::default());
         Self {
+            gate: Arc::clone(&gate),
             kernel: kernel(),
             twin: kernel(),
             replies,
@@ -326,7 +351,10 @@ impl World {
             return;
         }
         let run = runs[pick % runs.len()];
-        self.now.runs.remove(&run);
+        let ended = self.now.runs.remove(&run);
+        if ended.is_some_and(|tool_use| tool_use.name != "read") {
+            self.gate.0.fetch_add(1, Ordering::Relaxed);
+        }
         self.tell(finished(run, text, is_error));
     }
 
@@ -516,7 +544,8 @@ impl World {
         }
         self.paid = self.folded.usage();
         let settings = self.kernel.settings().clone();
-        let kernel = |settings| Kernel::new(settings, Arc::new(ByName), self.folded.clone());
+        let gate = || Arc::clone(&self.gate) as _;
+        let kernel = |settings| Kernel::new(settings, gate(), self.folded.clone());
         self.twin = kernel(settings.clone());
         self.kernel = kernel(settings);
         self.check();

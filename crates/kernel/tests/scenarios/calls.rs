@@ -278,7 +278,6 @@ fn one_refused_and_two_failed_of_four_calls() {
           record model (ToolUse): bash tu_a {"command":"exit 3"}, read tu_b {"path":"missing"}, bash tu_c {"command":"echo c"}, ask tu_d {"command":"touch M"}
           record now: started tu_a
           run 1 bash tu_a {"command":"exit 3"}
-          ask 1 ask tu_d {"command":"touch M"}: ask is not allowed yet
         > failed 1 exit status 3
           record finished tu_a (error): exit status 3
           run 2 read tu_b {"path":"missing"}
@@ -288,6 +287,7 @@ fn one_refused_and_two_failed_of_four_calls() {
           run 3 bash tu_c {"command":"echo c"}
         > done 3 c
           record finished tu_c: c
+          ask 1 ask tu_d {"command":"touch M"}: ask is not allowed yet
         > deny 1 not today
           record denied tu_d: not today
           record finished tu_d (error): permission denied, not run: not today
@@ -317,12 +317,12 @@ fn one_question_at_a_time() {
           record allowed tu_1, rule Ask(*)
           record now: started tu_1
           run 1 ask tu_1 {}
+        > done 1 asked and ran
+          record finished tu_1: asked and ran
           ask 2 ask tu_2 {}: ask is not allowed yet
         > deny 2 no
           record denied tu_2: no
           record finished tu_2 (error): permission denied, not run: no
-        > done 1 asked and ran
-          record finished tu_1: asked and ran
           run 2 read tu_3 {}
         > done 2 read
           record finished tu_3: read

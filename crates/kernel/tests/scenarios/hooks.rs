@@ -141,18 +141,18 @@ fn advice_allows_what_nothing_covers_and_no_more() {
           record now: started t1
           run 1 ask t1 {}
         > advise 2 allow
-          ask 1 ask_rule t2 {}: ask_rule is not allowed yet
         > advise 3 allow
         > done 1 ok
           record finished t1: ok
+          ask 1 ask_rule t2 {}: ask_rule is not allowed yet
         > allow 1
           record allowed t2
           record now: started t2
           run 2 ask_rule t2 {}
-          record denied t3: deny is forbidden
-          record finished t3 (error): permission denied, not run: deny is forbidden
         > done 2 ok
           record finished t2: ok
+          record denied t3: deny is forbidden
+          record finished t3 (error): permission denied, not run: deny is forbidden
           record go on: next step
           call 2 [user, model t1 t2 t3, results t1 t2 t3]
         "#,
@@ -211,13 +211,13 @@ fn a_rewritten_input_is_judged_and_on_record_before_it_runs() {
           run 1 bash t1 {"n":"safe"}
         > advise 2 allow ; input {"n":"forbidden"}
           record rewritten t2: {"n":"forbidden"}
-          record denied t2: that input is forbidden
-          record finished t2 (error): permission denied, not run: that input is forbidden
         > advise 3 allow ; input {"a":"rule"}
           record rewritten t3: {"a":"rule"}
-          ask 1 ask t3 {"a":"rule"}: ask is not allowed yet
         > done 1 ok
           record finished t1: ok + made safe
+          record denied t2: that input is forbidden
+          record finished t2 (error): permission denied, not run: that input is forbidden
+          ask 1 ask t3 {"a":"rule"}: ask is not allowed yet
         > deny 1 no
           record denied t3: no
           record finished t3 (error): permission denied, not run: no
@@ -246,11 +246,15 @@ fn who_is_asked_may_put_another_input_in_the_place() {
           record allowed t1
           record now: started t1
           run 1 ask t1 {"n":"safe"}
+        > done 1 ok
+          record finished t1: ok
           ask 2 ask t2 {"n":2}: ask is not allowed yet
         > allow 2 {"n":"forbidden"}
           record rewritten t2: {"n":"forbidden"}
           record denied t2: that input is forbidden
           record finished t2 (error): permission denied, not run: that input is forbidden
+          record go on: next step
+          call 2 [user, model t1 t2, results t1 t2]
         "#,
     );
 }

@@ -51,7 +51,7 @@ fn line(effect: &Effect) -> String {
         Effect::CancelModel { call } => format!("cancel call {call}"),
         Effect::Show { call, event } => format!("show {call} {event:?}"),
         Effect::Void { call } => format!("void {call}"),
-        Effect::RunTool { run, tool_use } => format!("run {run} {}", self::tool_use(tool_use)),
+        Effect::RunTool { run, tool_use, .. } => format!("run {run} {}", self::tool_use(tool_use)),
         Effect::CancelTool { run } => format!("cancel run {run}"),
         Effect::Consult { consult, tool_use } => {
             format!("consult {consult} {}", self::tool_use(tool_use))

@@ -186,9 +186,9 @@ fn a_call_cut_before_its_input_does_not_run() {
           record model (MaxTokens): bash tu_1 {"command":"ls"}, bash tu_2 {}
           record now: started tu_1
           run 1 bash tu_1 {"command":"ls"}
-          record finished tu_2 (error): your output was cut by the output limit before the input of this...
         > done 1 out
           record finished tu_1: out
+          record finished tu_2 (error): your output was cut by the output limit before the input of this...
           record go on: continue output
           call 2 [user, model tu_1 tu_2, results tu_1 tu_2]
         "#,

@@ -52,16 +52,22 @@ impl<'a> Arguments<'a> {
                 found.operands.push(word);
                 continue;
             }
-            if word.literal().is_some_and(|text| outputs.contains(&text)) {
+            // Programs take any unique beginning of a long option for the whole of it.
+            let is_output_name = |name: &str| {
+                let is_beginning = |option: &&str| {
+                    name.len() > 3 && option.starts_with(name) && *option != "--target-dir"
+                };
+                outputs.contains(&name)
+                    || (name.starts_with("--") && outputs.iter().any(is_beginning))
+            };
+            if word.literal().is_some_and(is_output_name) {
                 found.outputs.extend(words.next().map(Cow::Borrowed));
                 continue;
             }
             if text.starts_with("--") {
                 let name = text.split('=').next().unwrap_or_default();
                 if name.len() < text.len() {
-                    let value = outputs
-                        .contains(&name)
-                        .then(|| after(word, &format!("{name}=")));
+                    let value = is_output_name(name).then(|| after(word, &format!("{name}=")));
                     found.outputs.extend(value.flatten().map(Cow::Owned));
                 } else if long_valued.contains(&name) {
                     words.next();

@@ -68,6 +68,7 @@ impl<'a> Looked<'a> {
             }
             "rsync" | "scp" => self.copies(),
             "python" | "python3" => self.python(),
+            "cargo" => self.cargo(),
             "git" => self.git(),
             "find" => self.find(),
             _ => {}
@@ -246,6 +247,14 @@ impl<'a> Looked<'a> {
                         archive =
                             after(word, "--file=").or_else(|| words.next().map(|w| w.1.clone()));
                     }
+                    "index-file" => {
+                        let value = after(word, "--index-file=")
+                            .or_else(|| words.next().map(|w| w.1.clone()));
+                        if let Some(value) = value {
+                            self.write(value);
+                        }
+                    }
+                    "one-top-level" => folder = after(word, "--one-top-level=").or(folder),
                     "directory" => {
                         folder = after(word, "--directory=")
                             .or_else(|| words.next().map(|w| w.1.clone()));
@@ -318,6 +327,14 @@ impl<'a> Looked<'a> {
         }
     }
 
+    /// Cargo writes beside the manifest that it is given.
+    fn cargo(&mut self) {
+        let named = ["--manifest-path"];
+        for word in Arguments::read(self.arguments(), "pFjZ", &[], &named).outputs {
+            self.write_below(Word::text(".."), Some(word.into_owned()));
+        }
+    }
+
     fn find(&mut self) {
         let arguments = self.arguments();
         let deletes = arguments
@@ -351,9 +368,16 @@ impl<'a> Looked<'a> {
         };
         let base = git::folder(words.get(1..index).unwrap_or_default());
         let arguments = words.get(index + 1..).unwrap_or_default();
-        let outputs = ["-o", "--output"];
+        // `-o` is something else for others.
+        let outputs: &[&str] = match name {
+            "archive" | "format-patch" | "bugreport" | "diagnose" | "index-pack" => {
+                &["-o", "--output", "--output-directory"]
+            }
+            "clone" | "init" => &["--separate-git-dir"],
+            _ => &["--output"],
+        };
         let read = Arguments::read(arguments, "", GIT_VALUED, &[]);
-        let written = Arguments::read(arguments, "", &[], &outputs).outputs;
+        let written = Arguments::read(arguments, "", &[], outputs).outputs;
         let operands = read.operands;
         match name {
             "clone" if operands.len() > 1 => self.write_operand(&operands, 1, base.clone()),
@@ -362,12 +386,17 @@ impl<'a> Looked<'a> {
                 self.write_operand(&operands, 1, base.clone());
             }
             "bundle" => self.write_operand(&operands, 1, base.clone()),
-            "archive" | "format-patch" | "log" | "diff" | "show" => {
-                for word in written {
-                    self.write_below(word.into_owned(), base.clone());
-                }
-            }
             _ => {}
+        }
+        for word in written {
+            self.write_below(word.into_owned(), base.clone());
+        }
+        if !git::is_known_to_read(name) {
+            let globals = words.get(1..index).unwrap_or_default();
+            let folders = ["--work-tree", "--git-dir"];
+            for word in Arguments::read(globals, "cC", &[], &folders).outputs {
+                self.write(word.into_owned());
+            }
         }
         let is_elsewhere = base.is_some() || self.command.place.is_some();
         if is_elsewhere && !git::is_known_to_read(name) && name != "clone" && name != "init" {

@@ -30,6 +30,7 @@ mod programs;
 mod read_only;
 mod redirection;
 mod simple;
+mod started;
 mod tables;
 mod unwrap;
 
@@ -43,6 +44,7 @@ pub(crate) use effects::normal;
 pub(crate) use git::{Globals, Subcommand, skip_globals};
 pub(crate) use hosts::is_this_machine;
 pub(crate) use read_only::is_harmless_environment;
+pub(crate) use started::words_that_start_programs;
 
 use parts::Parts;
 

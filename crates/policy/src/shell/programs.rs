@@ -213,7 +213,31 @@ pub(super) const WRITERS: &[Writer] = &[
     Writer {
         names: &["cargo"],
         valued: "pFjZ",
-        outputs: &["--target-dir", "--root"],
+        outputs: &["--target-dir", "--root", "--out-dir", "--artifact-dir"],
+        ..WRITER
+    },
+    Writer {
+        names: &["npm", "pnpm", "yarn"],
+        outputs: &["--prefix", "--cwd", "--dir", "-C"],
+        ..WRITER
+    },
+    Writer {
+        names: &["uniq", "xxd"],
+        operands: Written::After(1),
+        valued: "fswclnop",
+        long_valued: &["--skip-fields", "--skip-chars", "--check-chars"],
+        ..WRITER
+    },
+    Writer {
+        names: &["shuf", "iconv", "gpg", "tree", "strip", "less", "objcopy"],
+        valued: "niftreLPI",
+        outputs: &["-o", "-O", "--output", "--log-file", "--LOG-FILE"],
+        ..WRITER
+    },
+    Writer {
+        names: &["tcpdump"],
+        valued: "cirsF",
+        outputs: &["-w"],
         ..WRITER
     },
     Writer {

@@ -1,7 +1,9 @@
 //! What the driver does about questions: whether a call may run, and whether the model is done.
 
+use std::sync::Arc;
+
 use futures_util::FutureExt;
-use tooloop_kernel::{Answer, Input};
+use tooloop_kernel::{Answer, Input, Judgement};
 use tooloop_model::ToolUse;
 use tooloop_policy::AskCause;
 
@@ -16,17 +18,13 @@ impl Driver {
         tool_use: ToolUse,
         reason: String,
         cause: AskCause,
+        judgement: Arc<Judgement>,
     ) {
-        // Where the policy itself asks nothing, a rule would spare no question.
-        let rules = match self.gate.cause(&tool_use) {
-            Some(_) => self.gate.rules(&tool_use),
-            None => Vec::new(),
-        };
         let question = Question {
             ask: self.asks | ask,
             agent: self.gate.agent.as_deref().map(str::to_owned),
             cause: Some(cause),
-            rules,
+            rules: judgement.rules.clone(),
             tool_use: tool_use.clone(),
             reason,
         };
@@ -38,7 +36,7 @@ impl Driver {
             turn.asked(tool_use.id.clone(), by, question.cause);
         }
         self.trace.asked(&tool_use);
-        self.asked.insert(ask, tool_use);
+        self.asked.insert(ask, (tool_use, judgement));
         self.events.send(&Event::Asked(question.clone()));
         let reply = self.ask(question, cause);
         self.questions
@@ -46,11 +44,11 @@ impl Driver {
     }
 
     pub(super) fn replied(&mut self, ask: u64, answered: Answered) -> Option<Input> {
-        let tool_use = self.asked.remove(&ask)?;
+        let (tool_use, judgement) = self.asked.remove(&ask)?;
         let Answered { reply, by_hook } = answered;
         if matches!(reply, Reply::Deny { .. } | Reply::DenyAndStop { .. }) {
             let by_a_person = !by_hook && matches!(self.approval, Approval::By(_));
-            self.gate.refused(&tool_use, by_a_person);
+            self.gate.refused(&tool_use.name, &judgement, by_a_person);
             if let Some(turn) = self.turn.as_mut().filter(|_| by_hook) {
                 turn.answered_by_hook(&tool_use.id);
             }
@@ -61,8 +59,7 @@ impl Driver {
                 input: None,
             },
             Reply::AllowForSession => {
-                let rules = self.gate.rules(&tool_use);
-                let rule = self.gate.allow(rules);
+                let rule = self.gate.allow(judgement.rules.clone());
                 Answer::Allow { rule, input: None }
             }
             Reply::AllowWith(Allowance { input, rules }) => {

@@ -1,5 +1,6 @@
 //! What the driver does about the old contents of files.
 
+use tooloop_kernel::Judgement;
 use tooloop_model::ToolUse;
 
 use super::Driver;
@@ -8,8 +9,12 @@ use crate::checkpoints::{Back, Checkpoint, FilesRewound, How, touched};
 
 impl Driver {
     /// What keeps the old contents of what a call with effects changes.
-    pub(super) fn checkpoint(&self, tool_use: &ToolUse) -> Option<Checkpoint> {
-        let touched = touched(&self.gate.access(tool_use).ok()?, &self.workspace)?;
+    pub(super) fn checkpoint(
+        &self,
+        tool_use: &ToolUse,
+        judgement: &Judgement,
+    ) -> Option<Checkpoint> {
+        let touched = touched(&judgement.access, &self.workspace)?;
         if let Some(kept) = self.assignment.as_ref().and_then(|work| work.kept.as_ref()) {
             return Some(kept.of_call(&tool_use.id, touched));
         }

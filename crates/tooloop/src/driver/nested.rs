@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tooloop_kernel::{Delivery, Input};
-use tooloop_model::{Content, ToolUse};
+use tooloop_kernel::{Delivery, Input, Judgement};
+use tooloop_model::Content;
 use tooloop_policy::Touch;
 
 use super::Driver;
@@ -55,12 +55,12 @@ impl Touched {
 
 impl Driver {
     /// The files that a call names; a command names none that could be relied on.
-    pub(super) fn touched(&self, tool_use: &ToolUse) -> Option<Touched> {
+    pub(super) fn touched(&self, judgement: &Judgement) -> Option<Touched> {
         let instructions = self.nested.instructions.as_ref()?;
         let mut paths = Vec::new();
-        for touch in self.gate.access(tool_use).ok()?.touches {
+        for touch in &judgement.access.touches {
             match touch {
-                Touch::Read(path) | Touch::Write(path) => paths.push(path),
+                Touch::Read(path) | Touch::Write(path) => paths.push(path.clone()),
                 Touch::Command(_) | Touch::Input(_) => return None,
                 Touch::Host(_) | Touch::Grant(_) => {}
             }

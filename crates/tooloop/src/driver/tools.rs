@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinError;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tooloop_kernel::Input;
+use tooloop_kernel::{Input, Judgement};
 use tooloop_model::{Content, ToolInput, ToolUse};
 use tooloop_tool::{Progress, ToolContext, ToolError, ToolOutput};
 use tracing::{Instrument, Span};
@@ -38,7 +38,7 @@ pub(super) struct Ran {
 }
 
 impl Driver {
-    pub(super) fn run_tool(&mut self, run: u64, tool_use: ToolUse) {
+    pub(super) fn run_tool(&mut self, run: u64, tool_use: ToolUse, judgement: &Judgement) {
         let cancellation = CancellationToken::new();
         let progress = if self.events.is_watched() {
             let events = Arc::clone(&self.events);
@@ -61,7 +61,7 @@ impl Driver {
             background: self.background.clone(),
             withheld: self.gate.withheld(&tool_use.name),
             judged: self.gate.judged.take(&tool_use.id),
-            grants: self.gate.grants(&tool_use),
+            grants: judgement.grants.clone(),
             is_read_only: self.gate.is_read_only(),
         };
         self.events.send(&Event::ToolStarted {
@@ -72,9 +72,9 @@ impl Driver {
         let checkpoint = if is_read_only {
             None
         } else {
-            self.checkpoint(&tool_use)
+            self.checkpoint(&tool_use, judgement)
         };
-        let touched = self.touched(&tool_use);
+        let touched = self.touched(judgement);
         let results = Arc::clone(&self.results);
         let hooks = self.hooks.clone();
         let called = tool_use.clone();

@@ -481,7 +481,7 @@ pub(super) fn judgements(
     }
     for id in beside(&fates, &order) {
         if let Some(judgement) = judgements.get_mut(id) {
-            judgement.effect = AccessEffect::Delegated;
+            judgement.access.effect = AccessEffect::Delegated;
         }
     }
     judgements

@@ -20,7 +20,7 @@ impl RecordedGate {
     /// What is said of a call from now on.
     pub(super) fn learn(&self, id: ToolUseId, verdict: Verdict) {
         let effect = AccessEffect::Effectful;
-        self.lock().insert(id, Judgement { verdict, effect });
+        self.lock().insert(id, Judgement::new(verdict, effect));
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ToolUseId, Judgement>> {
@@ -37,11 +37,9 @@ impl Gate for RecordedGate {
 
 /// Somebody is asked.
 pub(super) fn asked() -> Judgement {
-    Judgement {
-        verdict: Verdict::Ask {
-            reason: "as it was when the session was recorded".into(),
-            cause: AskCause::Uncovered,
-        },
-        effect: AccessEffect::Effectful,
-    }
+    let verdict = Verdict::Ask {
+        reason: "as it was when the session was recorded".into(),
+        cause: AskCause::Uncovered,
+    };
+    Judgement::new(verdict, AccessEffect::Effectful)
 }

@@ -8,8 +8,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use similar::TextDiff;
 use tokio_util::sync::CancellationToken;
-use tooloop_kernel::{Gate, Verdict};
+use tooloop_kernel::{Gate, Judgement, Verdict};
 use tooloop_model::{Content, ToolInput, ToolResult, ToolUse, ToolUseId};
+use tooloop_policy::AskCause;
 use tooloop_tool::{Background, Progress, Registry, ToolContext, ToolError, ToolOutput};
 
 use super::normal::Normal;
@@ -111,12 +112,14 @@ impl Live {
     async fn output(&mut self, tool_use: &ToolUse) -> ToolOutput {
         let refused =
             |reason: String| ToolOutput::failure(format!("permission denied, not run: {reason}"));
-        match self.gate.judge(tool_use).verdict {
+        let judgement = self.gate.judge(tool_use);
+        match judgement.verdict.clone() {
             Verdict::Allow => {}
             Verdict::Invalid { message } => return ToolOutput::failure(message),
             Verdict::Deny { reason } => return refused(reason),
-            Verdict::Ask { reason, .. } => {
-                if let Some(reason) = self.ask(tool_use, reason).await {
+            Verdict::Ask { reason, cause } => {
+                let asked = self.ask(tool_use, reason, cause, &judgement).await;
+                if let Some(reason) = asked {
                     return refused(reason);
                 }
             }
@@ -134,7 +137,7 @@ impl Live {
             background: self.background.clone(),
             withheld: self.gate.withheld(&tool_use.name),
             judged: self.gate.judged.take(&tool_use.id),
-            grants: self.gate.grants(tool_use),
+            grants: judgement.grants,
             is_read_only: self.gate.is_read_only(),
         };
         let run = AssertUnwindSafe(tool.run(input, &context)).catch_unwind();
@@ -147,13 +150,19 @@ impl Live {
     }
 
     /// Why not, if somebody says no.
-    async fn ask(&mut self, tool_use: &ToolUse, reason: String) -> Option<String> {
+    async fn ask(
+        &mut self,
+        tool_use: &ToolUse,
+        reason: String,
+        cause: AskCause,
+        judgement: &Judgement,
+    ) -> Option<String> {
         self.asked = self.asked.saturating_add(1);
-        let rules = self.gate.rules(tool_use);
+        let rules = judgement.rules.clone();
         let question = Question {
             ask: self.asked,
             agent: None,
-            cause: self.gate.cause(tool_use),
+            cause: Some(cause),
             rules: rules.clone(),
             tool_use: tool_use.clone(),
             reason,

@@ -275,7 +275,7 @@ impl<'a> Player<'a> {
             Effect::CancelModel { .. } => self.model = None,
             Effect::Show { call, event } => self.tell(Event::Delta { call, event }),
             Effect::Void { call } => self.tell(Event::Voided { call }),
-            Effect::RunTool { run, tool_use } => self.run(run, tool_use),
+            Effect::RunTool { run, tool_use, .. } => self.run(run, tool_use),
             Effect::CancelTool { run } => self.runs.retain(|_, other| *other != run),
             Effect::Consult { consult, tool_use } => {
                 self.consults.insert(tool_use.id, consult);

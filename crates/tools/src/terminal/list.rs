@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tooloop_exec::{Terminal, TerminalSize};
+use tooloop_policy::Grant;
 use tooloop_tool::{Background, ToolError};
 
 use super::live::{self, Live};
@@ -58,7 +59,7 @@ impl Terminals {
         terminal: Terminal,
         size: TerminalSize,
         background: &Background,
-        wall: Option<Wall>,
+        (wall, grants): (Option<Wall>, Vec<Grant>),
     ) -> Arc<Live> {
         let mut list = self.list();
         while list.tasks.try_join_next().is_some() {}
@@ -77,7 +78,14 @@ impl Terminals {
         let id = format!("term_{}", list.newest);
         let (sender, printed) = watch::channel(0);
         let work = background.begin(format!("{id}: {title}"));
-        let live = Arc::new(Live::new(id, title, terminal, size, printed, work));
+        let live = Arc::new(Live::new(
+            id,
+            title,
+            terminal,
+            size,
+            printed,
+            (work, grants),
+        ));
         list.all.push_back(Arc::clone(&live));
         let watched = live::watch(Arc::clone(&live), sender);
         list.tasks.spawn(async move {

@@ -9,6 +9,7 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tooloop_exec::{Terminal, TerminalSize};
+use tooloop_policy::Grant;
 use tooloop_tool::Work;
 
 use super::screen::{Screen, View};
@@ -29,6 +30,8 @@ pub(super) struct Live {
     pub(super) id: String,
     pub(super) title: String,
     pub(super) terminal: Terminal,
+    /// What it was given beyond the sandbox.
+    pub(super) grants: Vec<Grant>,
     /// Counts what was printed.
     pub(super) printed: watch::Receiver<u64>,
     /// Fires when the program has exited and its last output is on the screen.
@@ -64,12 +67,13 @@ impl Live {
         terminal: Terminal,
         size: TerminalSize,
         printed: watch::Receiver<u64>,
-        work: Work,
+        (work, grants): (Work, Vec<Grant>),
     ) -> Self {
         Self {
             id,
             title,
             terminal,
+            grants,
             printed,
             has_ended: CancellationToken::new(),
             typing: tokio::sync::Mutex::new(()),

@@ -164,7 +164,9 @@ impl Terminal {
         let terminal = started.map_err(|error| not_started(&error))?;
         let background = &context.background;
         let title = short(text);
-        Ok(self.terminals.add(title, terminal, size, background, wall))
+        let grants = context.grants.clone();
+        let terminals = &self.terminals;
+        Ok(terminals.add(title, terminal, size, background, (wall, grants)))
     }
 
     fn find(&self, input: &TerminalInput) -> Result<Arc<Live>, ToolError> {
@@ -362,7 +364,11 @@ impl Tool for Terminal {
                 for key in input.keys.iter().flatten() {
                     text.push_str(&format!("<{key}>"));
                 }
-                Access::effectful().typing(text)
+                // The program has what its terminal was given: typed text that uses it needs a rule
+                // or an answer of its own.
+                let live = self.find(input).ok();
+                let grants = live.iter().flat_map(|live| live.grants.iter().cloned());
+                grants.fold(Access::effectful().typing(text), Access::wanting)
             }
             // What has scrolled off is shown once, so a look that is thrown away would lose it.
             TerminalAction::Read | TerminalAction::Stop => Access::session(),

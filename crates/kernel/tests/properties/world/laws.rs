@@ -1,5 +1,7 @@
 //! What the kernel says is done here, and held against its laws.
 
+use std::path::Path;
+
 use tooloop_kernel::{AdvisedVerdict, Delivery, Effect, Entry, Input, Permission, Sync, TurnEnd};
 use tooloop_model::{
     BlockStart, Content, Message, Request, StreamEvent, ToolInput, ToolUse, ToolUseId,
@@ -49,7 +51,21 @@ impl World {
             Effect::Void { call } => {
                 assert_eq!((self.now.call, self.now.newest_call), (None, *call))
             }
-            Effect::RunTool { run, tool_use } => self.run(*run, tool_use),
+            Effect::RunTool {
+                run,
+                tool_use,
+                judgement,
+            } => {
+                let judged_in = judgement.access.directory.as_deref();
+                let now = self.gate.directory();
+                let is_present = judged_in.is_some_and(|judged_in| judged_in == Path::new(&now));
+                assert!(
+                    is_present,
+                    "{} has what it was not judged with",
+                    tool_use.id
+                );
+                self.run(*run, tool_use);
+            }
             Effect::CancelTool { run } => assert!(self.now.runs.remove(run).is_some()),
             Effect::Consult { consult, tool_use } => {
                 // All at once, before anything of the message is judged.

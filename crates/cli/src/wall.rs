@@ -137,6 +137,7 @@ impl Wall {
             read_only: boundary.protected.clone(),
             hidden: boundary.hidden.clone(),
             temp: boundary.temp.clone(),
+            staged: Vec::new(),
             network: SandboxNetwork::Off,
         };
         let roots = std::iter::once(workspace).chain(folders.iter().map(PathBuf::as_path));

@@ -34,6 +34,7 @@ pub use view::{TempView, ViewedOps};
 ///     read_only: vec!["/work/.git/hooks".into()],
 ///     hidden: Vec::new(),
 ///     temp: "/var/lib/agent/temp".into(),
+///     staged: Vec::new(),
 ///     network: SandboxNetwork::Off,
 /// };
 /// let confinement = ToolConfinement::new(sandbox, profile);

@@ -281,6 +281,7 @@ mod tests {
             read_only: vec![writable.join(".git/config")],
             hidden: Vec::new(),
             temp: "/nowhere/temp".into(),
+            staged: Vec::new(),
             network: SandboxNetwork::Off,
         }
     }

@@ -138,14 +138,11 @@ impl Boundary {
         boundary.writable = without_needless(boundary.writable);
         boundary.obeyed = without_needless(protected.clone());
         // What is not below anything writable needs no protection.
-        protected.retain(|path| boundary.is_below_writable(path));
+        protected.retain(|path| is_below(&boundary.writable, path));
         boundary.protected = without_needless(protected);
         boundary
     }
 
-    fn is_below_writable(&self, path: &Path) -> bool {
-        self.writable.iter().any(|root| path.starts_with(root))
-    }
 
     /// Whether a path (absolute, links resolved) may be written.
     #[must_use]
@@ -160,10 +157,19 @@ fn without_needless(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.sort();
     let mut kept: Vec<PathBuf> = Vec::with_capacity(paths.len());
     for path in paths {
-        // Those above come first.
-        if !kept.iter().any(|above| path.starts_with(above)) {
+        // Paths are sorted by their parts, so what lies below a path follows it.
+        if kept.last().is_none_or(|above| !path.starts_with(above)) {
             kept.push(path);
         }
     }
     kept
+}
+
+/// Whether a path is one of the sorted paths, or lies below one. The time depends on the depth of the
+/// path, not on how many there are.
+fn is_below(sorted: &[PathBuf], path: &Path) -> bool {
+    path.ancestors().any(|above| {
+        let found = sorted.binary_search_by(|other| other.as_path().cmp(above));
+        found.is_ok()
+    })
 }

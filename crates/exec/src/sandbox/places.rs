@@ -67,9 +67,13 @@ impl Places {
         let mut read_only = Vec::new();
         let mut has_missing = false;
         for path in &profile.read_only {
-            has_missing |= fs::symlink_metadata(path).map_or(true, |kind| kind.is_symlink());
+            let kind = fs::symlink_metadata(path);
+            has_missing |= kind.as_ref().map_or(true, |kind| kind.is_symlink());
+            let is_link = kind.is_ok_and(|kind| kind.is_symlink());
             if let Ok(path) = path.canonicalize()
                 && nearest(&writable, &path).is_some()
+                // What is protected in such a directory is named by itself; the link cannot be kept.
+                && !(is_link && writable.binary_search(&path).is_ok())
             {
                 read_only.push(path);
             }

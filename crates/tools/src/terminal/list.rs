@@ -58,7 +58,7 @@ impl Terminals {
         terminal: Terminal,
         size: TerminalSize,
         background: &Background,
-        wall: Option<Wall>,
+        mut wall: Option<Wall>,
     ) -> Arc<Live> {
         let mut list = self.list();
         while list.tasks.try_join_next().is_some() {}
@@ -80,9 +80,12 @@ impl Terminals {
         let live = Arc::new(Live::new(id, title, terminal, size, printed, work));
         list.all.push_back(Arc::clone(&live));
         let watched = live::watch(Arc::clone(&live), sender);
+        let ended = Arc::clone(&live);
         list.tasks.spawn(async move {
             watched.await;
             // The way out of the sandbox is there as long as the program is.
+            let notes = wall.as_mut().map(Wall::finish_with_notes);
+            ended.add_notes(notes.unwrap_or_default());
             drop(wall);
         });
         live

@@ -19,6 +19,9 @@ use crate::sessions;
 use crate::settings::{self, Settings};
 use crate::setup::environment;
 
+/// How many directories a sandbox takes: each is a mount of every command.
+const MOST_DIRECTORIES: usize = 2000;
+
 /// An attempt to set up a sandbox, which goes on beside the rest of the start.
 pub(crate) struct Attempt(Option<JoinHandle<Result<Sandbox, SandboxUnavailable>>>);
 
@@ -87,7 +90,7 @@ impl Wall {
     /// Puts it up.
     ///
     /// # Errors
-    /// There is no folder for temporary files.
+    /// There is no folder for temporary files, or there are too many directories.
     pub(crate) fn put_up(
         tried: Tried,
         settings: &Settings,
@@ -100,6 +103,17 @@ impl Wall {
             Tried::Off => return Ok(Self::none(None)),
             Tried::Missing(missing) => return Ok(Self::none(Some(missing))),
         };
+        let count = folders.len() + settings.sandbox_writable.len() + settings.sandbox_hidden.len();
+        if count > MOST_DIRECTORIES {
+            return Err(Failure::new(
+                Status::Sandbox,
+                format!(
+                    "{count} directories are named by --add-dir, sandbox_writable and \
+                     sandbox_hidden, and the sandbox takes at most {MOST_DIRECTORIES}: name a \
+                     directory above them, or use --sandbox off"
+                ),
+            ));
+        }
         let system = std::env::temp_dir();
         let temp = if is_used {
             PrivateTemp::create(&system)
@@ -137,6 +151,7 @@ impl Wall {
             read_only: boundary.protected.clone(),
             hidden: boundary.hidden.clone(),
             temp: boundary.temp.clone(),
+            staged: Vec::new(),
             network: SandboxNetwork::Off,
         };
         let roots = std::iter::once(workspace).chain(folders.iter().map(PathBuf::as_path));
@@ -151,15 +166,25 @@ impl Wall {
             }
         }
         let gaps = sandbox.gaps(&profile);
+        let mut gaps: Vec<String> = gaps.iter().map(ToString::to_string).collect();
         let mut confinement = ToolConfinement::new(sandbox.clone(), profile);
         confinement.policy.writable = boundary.writable.clone();
         confinement.obeyed = boundary.obeyed.clone();
-        confinement.absent = boundary.absent.clone();
         confinement.policy.network = settings.sandbox_network.clone();
         confinement.proxy = SandboxProxySettings {
             private_hosts: settings.private_hosts.clone(),
             ..confinement.proxy
         };
+        if is_used && !is_read_only {
+            let (watched, names) = (boundary.watched.clone(), boundary.names.clone());
+            if !confinement.watch(watched, names) {
+                gaps.push(format!(
+                    "repositories and protected files that lie deeper than the first {} \
+                     directories are not looked for",
+                    ToolConfinement::WATCHED
+                ));
+            }
+        }
         let view = has_view.then(|| TempView {
             private: boundary.temp.clone(),
             kept: roots
@@ -177,7 +202,7 @@ impl Wall {
             } else {
                 boundary.writable.clone()
             },
-            gaps: gaps.iter().map(ToString::to_string).collect(),
+            gaps,
             missing: None,
         };
         let border = Border {

@@ -41,6 +41,7 @@ fn commands(criterion: &mut Criterion) {
         read_only: vec![folder.path().join("work/.git/hooks")],
         hidden: Vec::new(),
         temp: folder.path().join("temp"),
+        staged: Vec::new(),
         network: SandboxNetwork::Off,
     });
     let run = |sandbox: Option<&Sandbox>| {

@@ -55,7 +55,7 @@ pub use processes::Processes;
 pub use running::Running;
 pub use sandbox::{
     Confined, Enforced, Gap, Mechanism, MissingFeature, Sandbox, SandboxNetwork, SandboxOptions,
-    SandboxProfile, SandboxUnavailable, sandbox_main,
+    SandboxProfile, SandboxUnavailable, StagedDirectory, sandbox_main,
 };
 pub use shell::Shell;
 pub use terminal::{Terminal, TerminalSize};

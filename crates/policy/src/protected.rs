@@ -38,10 +38,20 @@ pub const HOME_STARTUP_ENTRIES: [&str; 33] = [
 /// directory is writable as a whole: directories in which programs are found, keys, and settings that
 /// name programs. A grant that names one of them opens it.
 #[rustfmt::skip]
-pub const HOME_PROGRAM_ENTRIES: [&str; 15] = [
-    "bin", ".local/bin", ".cargo/bin", "go/bin",
-    ".ssh", ".gnupg", ".config/git", ".cargo/config.toml", ".cargo/config", ".npmrc", ".tmux.conf", ".vimrc",
-    ".config/nvim", ".exrc", ".nvimrc",
+pub const HOME_PROGRAM_ENTRIES: [&str; 103] = [
+    "bin", ".local/bin", ".cargo/bin", "go/bin", ".npm-global/bin", ".bun/bin", ".deno/bin", ".pyenv", ".rbenv", ".nvm", ".asdf",
+    ".ssh", ".gnupg", ".rhosts", ".shosts", ".netrc", ".aws/config", ".kube/config", ".docker/config.json",
+    ".config/git", ".hgrc", ".config/hg", ".cargo/config.toml", ".cargo/config", ".cargo/env", ".npmrc", ".yarnrc", ".yarnrc.yml",
+    ".pip", ".config/pip", ".pypirc", ".gradle/init.d", ".gradle/gradle.properties", ".m2/settings.xml", ".bundle/config", ".gemrc",
+    ".tmux.conf", ".config/tmux", ".screenrc", ".direnvrc", ".config/direnv", ".config/starship.toml", ".config/mise",
+    ".vimrc", ".gvimrc", ".vim", ".config/nvim", ".exrc", ".nvimrc", ".emacs", ".emacs.d", ".config/emacs", ".config/helix", ".config/zed",
+    ".config/Code/User", ".config/VSCodium/User", ".config/Cursor/User", ".nanorc", ".config/nano",
+    ".gdbinit", ".config/gdb", ".lldbinit", ".psqlrc", ".sqliterc", ".irbrc", ".pryrc", ".Rprofile", ".ipython", ".perldb", ".guile",
+    ".config/nushell", ".config/powershell", ".xonshrc", ".config/xonsh", ".config/elvish", ".hushlogin", ".environment",
+    ".xsessionrc.d", ".xbindkeysrc", ".config/i3", ".config/sway", ".config/hypr", ".config/openbox", ".config/awesome",
+    ".config/plasma-workspace", ".config/autostart-scripts", ".config/lxsession", ".config/kitty", ".config/alacritty", ".wezterm.lua",
+    ".config/wezterm", ".kde/Autostart", ".mailcap", ".forward", ".procmailrc", ".lessfilter", ".curlrc", ".wgetrc",
+    ".local/share/applications", ".local/share/dbus-1", ".local/share/kservices5", ".config/mimeapps.list", ".config/user-tmpfiles.d",
 ];
 
 /// Entries of a project that start programs or lead git elsewhere, but that ordinary commands write

@@ -339,7 +339,7 @@ impl Tool for Bash {
         };
         let stays = self.keep_directory(&start, outcome.final_directory.clone(), workspace);
         let mut notes: Vec<String> = note.into_iter().chain(stays).collect();
-        let refusals = wall.map_or_else(Vec::new, |wall| wall.refusals(&outcome.output));
+        let refusals = wall.map_or_else(Vec::new, |mut wall| wall.refusals(&outcome));
         notes.extend(refusals.iter().map(|refusal| format!("({refusal})")));
         Ok(ToolOutput {
             refusals,

@@ -1027,3 +1027,183 @@ fn a_wrong_word_is_a_wrong_setting() {
         "{words}"
     );
 }
+
+// ---- what a command leaves behind
+
+/// A grant for a path that does not exist gives nothing beside it, whatever asks for it.
+#[test]
+fn a_grant_for_a_new_path_gives_only_that_path() {
+    needs_sandbox!(outside);
+    let outside = outside.path().canonicalize().unwrap();
+    let out = outside.display();
+    std::fs::write(outside.join("old"), "old\n").unwrap();
+    let scratch = Scratch::new();
+    let script = "echo x > $1/other; rm -f $1/old; echo y > $1/old; mkdir $1/more";
+    std::fs::write(
+        scratch.workspace().join("s.sh"),
+        format!("exec 2>&-; {script}\n"),
+    )
+    .unwrap();
+    let rule = format!("Sandbox(write:{out}/**)");
+    let ruled = |scratch: &Scratch, server: &ModelServer| {
+        confined(scratch, server).args(["--allowedTools", &rule])
+    };
+    let done = play(
+        ruled,
+        &scratch,
+        &[
+            bash("a", &format!("sh s.sh {out}; echo new > {out}/new1")),
+            granted(
+                "b",
+                &format!("sh s.sh {out}; mkdir {out}/dir && cd {out}/dir && echo in > in"),
+                &[&format!("write:{out}/dir")],
+            ),
+            granted(
+                "c",
+                &format!(
+                    "sh s.sh {out}; mkdir -p {out}/a/b; echo x > {out}/a/x; echo deep > t && mv t {out}/a/b/c"
+                ),
+                &[&format!("write:{out}/a/b/c")],
+            ),
+            granted("d", "true", &[&format!("write:{out}/none")]),
+            granted(
+                "e",
+                &format!("touch {out}/empty"),
+                &[&format!("write:{out}/empty")],
+            ),
+        ],
+    );
+    let (text, _) = done.tool_result("a");
+    assert!(text.contains("was granted, so it was dropped"), "{text}");
+    let mut found: Vec<String> = contents(&outside)
+        .into_iter()
+        .map(|(path, bytes)| {
+            let path = path.strip_prefix(&outside).unwrap().display().to_string();
+            format!("{path}={}", String::from_utf8(bytes).unwrap().trim())
+        })
+        .collect();
+    found.sort();
+    assert_eq!(
+        found,
+        ["a/b/c=deep", "dir/in=in", "empty=", "new1=new", "old=old"],
+        "{:?}",
+        ["a", "b", "c", "d", "e"].map(|id| done.tool_result(id))
+    );
+    assert!(!outside.join("more").exists());
+}
+
+#[test]
+fn new_protected_files_are_removed_and_named() {
+    needs_sandbox!();
+    let scratch = Scratch::new();
+    let names = [
+        ".tooloop/config.toml",
+        ".mcp.json",
+        "a/b/.vscode/tasks.json",
+        ".bash_profile",
+        ".local/bin/git",
+        ".config/systemd/user/x.service",
+        ".config/autostart/x.desktop",
+    ];
+    let lines = names.map(|name| format!("mkdir -p $(dirname {name}); echo x > {name}"));
+    std::fs::write(scratch.workspace().join("s.sh"), lines.join("\n")).unwrap();
+    let workspace = scratch.workspace().to_owned();
+    let at_home =
+        |scratch: &Scratch, server: &ModelServer| confined(scratch, server).env("HOME", &workspace);
+    let done = play(at_home, &scratch, &[bash("a", "sh s.sh; echo fine > fine")]);
+    let (text, _) = done.tool_result("a");
+    for name in names {
+        assert!(!scratch.workspace().join(name).exists(), "{name}: {text}");
+    }
+    assert!(
+        text.contains(".mcp.json") && text.contains("removed"),
+        "{text}"
+    );
+    assert!(scratch.workspace().join("fine").exists());
+}
+
+#[test]
+fn repositories_are_protected_at_any_depth() {
+    needs_sandbox!();
+    if !has_git() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let deep = scratch.workspace().join("a/b/c");
+    git(&deep, &["init", "-q"]);
+    let config = std::fs::read(deep.join(".git/config")).unwrap();
+    let done = play(
+        confined,
+        &scratch,
+        &[
+            bash(
+                "a",
+                "git -C a/b/c config core.fsmonitor x; echo x > a/b/c/.git/hooks/pre-commit",
+            ),
+            bash(
+                "b",
+                "(cd a/b/c && echo x > f && git add f && git -c user.name=a -c user.email=a@b commit -qm x && echo made)",
+            ),
+            bash(
+                "c",
+                "git init -q n && git -C n config core.fsmonitor x; echo x > n/.git/hooks/post-commit",
+            ),
+            bash("d", "git -C n config core.pager x"),
+        ],
+    );
+    assert!(done.tool_result("b").0.contains("made"));
+    assert_eq!(std::fs::read(deep.join(".git/config")).unwrap(), config);
+    assert!(!deep.join(".git/hooks/pre-commit").exists());
+    let new = scratch.workspace().join("n/.git");
+    let text = std::fs::read_to_string(new.join("config")).unwrap();
+    assert!(
+        text.contains("bare") && !text.contains("fsmonitor"),
+        "{text}"
+    );
+    assert!(!text.contains("pager") && !new.join("hooks/post-commit").exists());
+    assert!(done.tool_result("c").0.contains("core.fsmonitor"));
+}
+
+/// A commit needs the repository to be written wherever it lies, and nothing of it that names programs.
+#[test]
+fn commits_work_where_the_repository_lies_elsewhere() {
+    needs_sandbox!(outside);
+    if !has_git() {
+        return;
+    }
+    let store = outside.path().canonicalize().unwrap();
+    let commit =
+        "echo y >> n; git add n && git -c user.name=a -c user.email=a@b commit -qm x && echo made";
+    let attack =
+        "touch \"$(git rev-parse --git-path hooks)/post-commit\"; git config core.pager x; true";
+    for form in ["apart", "linked", "objects"] {
+        let scratch = Scratch::new();
+        let work = scratch.workspace();
+        git(&work, &["init", "-q"]);
+        let place = store.join(form);
+        match form {
+            "apart" => drop(git(
+                &work,
+                &["init", "-q", "--separate-git-dir", place.to_str().unwrap()],
+            )),
+            "linked" => {
+                std::fs::rename(work.join(".git"), &place).unwrap();
+                symlink(&place, work.join(".git")).unwrap();
+            }
+            _ => {
+                std::fs::rename(work.join(".git/objects"), &place).unwrap();
+                symlink(&place, work.join(".git/objects")).unwrap();
+            }
+        }
+        let done = play(confined, &scratch, &[bash("a", commit), bash("b", attack)]);
+        let (text, _) = done.tool_result("a");
+        assert!(text.contains("made"), "{form}: {text}");
+        let settings = git(&work, &["config", "--list", "--local"]);
+        assert!(!settings.contains("pager"), "{form}: {settings}");
+        let hooks = git(&work, &["rev-parse", "--git-path", "hooks"]);
+        assert!(
+            !work.join(hooks.trim()).join("post-commit").exists(),
+            "{form}"
+        );
+    }
+}

@@ -113,6 +113,7 @@ impl Arguments {
                 };
                 self.pair(option, from, to);
             }
+            Step::Link { target, path } => self.pair("--symlink", target, path),
             Step::Empty(path) => {
                 self.0
                     .extend([OsStr::new("--tmpfs"), path.as_os_str()].map(OsStr::to_owned));

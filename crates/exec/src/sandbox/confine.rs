@@ -132,8 +132,12 @@ impl<'a> Confinement<'a> {
             (socket, error)
         })?;
         let mut writable = self.places.writable.clone();
+        let decides = self.inner.enforced.decides_connections;
+        let services = decides.then(|| self.places.services());
         if namespaces.is_some() {
             writable.extend(TEMPORARY.map(Into::into));
+            let staged = self.places.staged.iter();
+            writable.extend(staged.map(|staged| staged.path.clone()));
         }
         let users = namespaces.and_then(|namespaces| namespaces.users.as_ref());
         let users_number = users.is_some().then_some(USERS);
@@ -168,7 +172,7 @@ impl<'a> Confinement<'a> {
                 self.places.hidden.clone()
             },
             network,
-            has_unix_sockets: namespaces.is_some(),
+            services,
             walls,
         };
         let handed =

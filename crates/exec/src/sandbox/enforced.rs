@@ -35,6 +35,9 @@ pub struct Enforced {
     pub process_namespace: bool,
     /// Commands without a network have one of their own, with nobody else in it.
     pub network_namespace: bool,
+    /// Commands connect to no service on a socket in the file system, unless the socket lies where
+    /// they write.
+    pub decides_connections: bool,
     /// What stays open, whatever the profile.
     pub gaps: Vec<Gap>,
 }
@@ -66,8 +69,13 @@ pub enum Gap {
     /// The temporary folders of the system are not replaced by a private one.
     SharedTemp,
     /// Services on sockets in the file system can be reached, but for those below `/run`, `/tmp`
-    /// and `/var/tmp`, and those that were seen to listen when a command began.
+    /// and `/var/tmp`.
     UnixSockets,
+    /// Services on sockets in writable directories can be reached.
+    InnerSockets,
+    /// As root, commands can leave programs in writable directories that run as root for whoever
+    /// starts them.
+    SetuidFiles,
     /// With the network on, services that listen on abstract sockets can be reached.
     AbstractSockets,
     /// With a proxy, any host can be reached on the port of the proxy.
@@ -78,7 +86,9 @@ impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Protected => "protected paths inside of writable folders can be changed",
-            Self::NewProtected => "protected paths that do not exist yet can be made",
+            Self::NewProtected => {
+                "protected paths that do not exist yet can be made, and are removed when the command ends"
+            }
             Self::HiddenInside => "hidden paths inside of writable folders can be read",
             Self::HiddenNames => "the names below hidden folders can be listed",
             Self::Attributes => "mode, owner and times of files outside can be changed",
@@ -89,7 +99,13 @@ impl fmt::Display for Gap {
             Self::Survivors => "a process that cuts all its ties can outlive a run that is killed",
             Self::SharedTemp => "the temporary folders of the system can be read",
             Self::UnixSockets => {
-                "services that begin to listen on sockets outside of /run, /tmp and /var/tmp after a command has begun can be reached by it"
+                "services on sockets outside of /run, /tmp and /var/tmp can be reached"
+            }
+            Self::InnerSockets => {
+                "services outside that listen on sockets in the workspace or in another writable directory can be reached"
+            }
+            Self::SetuidFiles => {
+                "as root, commands can leave setuid programs in writable directories"
             }
             Self::AbstractSockets => {
                 "with the network on, services on abstract sockets can be reached"

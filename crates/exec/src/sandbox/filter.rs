@@ -66,6 +66,28 @@ const REFUSED: [c_long; 51] = [
     libc::SYS_lookup_dcookie,
 ];
 
+/// Calls for memory, counters and queues that all programs of a user share, if no namespace keeps a
+/// command's own apart.
+const SHARED: [c_long; 17] = [
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semctl,
+    libc::SYS_semtimedop,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    libc::SYS_mq_timedsend,
+    libc::SYS_mq_timedreceive,
+    libc::SYS_mq_notify,
+    libc::SYS_mq_getsetattr,
+];
+
 /// Those of one kind of machine.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_HERE: [c_long; 3] = [libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_uselib];
@@ -102,14 +124,14 @@ const FAST_OPEN: u64 = 0x2000_0000;
 pub(super) type Error = seccompiler::Error;
 
 /// Sets the filters on this process, for good.
-pub(super) fn apply(network: &Network, has_unix_sockets: bool) -> Result<(), Error> {
+pub(super) fn apply(network: &Network, has_namespaces: bool) -> Result<(), Error> {
     let machine = TargetArch::try_from(std::env::consts::ARCH)?;
     // What is answered with "no such call" makes libraries take the older one, whose arguments a
     // filter can see.
     apply_filter(&unknown_calls())?;
-    apply_filter(&program(refused()?, libc::EPERM, machine)?)?;
+    apply_filter(&program(refused(has_namespaces)?, libc::EPERM, machine)?)?;
     apply_filter(&program(
-        sockets(network, has_unix_sockets)?,
+        sockets(network, has_namespaces)?,
         libc::EACCES,
         machine,
     )?)
@@ -128,10 +150,12 @@ fn program(rules: Rules, error: i32, machine: TargetArch) -> Result<BpfProgram, 
     Ok(BpfProgram::try_from(filter)?)
 }
 
-fn refused() -> Result<Rules, Error> {
+fn refused(has_namespaces: bool) -> Result<Rules, Error> {
+    let shared: &[c_long] = if has_namespaces { &[] } else { &SHARED };
     let mut rules: Rules = REFUSED
         .iter()
         .chain(&REFUSED_HERE)
+        .chain(shared)
         .map(|call| (*call, Vec::new()))
         .collect();
     let mut namespaces = Vec::new();
@@ -149,7 +173,7 @@ fn refused() -> Result<Rules, Error> {
     Ok(rules)
 }
 
-fn sockets(network: &Network, has_unix_sockets: bool) -> Result<Rules, Error> {
+fn sockets(network: &Network, has_namespaces: bool) -> Result<Rules, Error> {
     let family = |family: i32| (0, SeccompCmpOp::Eq, u64::from(family.unsigned_abs()));
     let no_family = |family: i32| (0, SeccompCmpOp::Ne, u64::from(family.unsigned_abs()));
     let kind = |kind: i32| {
@@ -167,7 +191,15 @@ fn sockets(network: &Network, has_unix_sockets: bool) -> Result<Rules, Error> {
         // To ask which addresses this machine has; nothing else of the kernel.
         rule(&[family(libc::AF_NETLINK), (2, SeccompCmpOp::Ne, 0)])?,
     ];
-    if !has_unix_sockets {
+    // Each message of such a socket can go to another address, and no filter sees which. The kernel
+    // takes the raw kind for the same.
+    let mut messages = Vec::new();
+    for datagram in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
+        messages.push(rule(&[family(libc::AF_UNIX), kind(datagram)])?);
+    }
+    if has_namespaces {
+        makes.extend(messages.iter().cloned());
+    } else {
         makes.push(rule(&[family(libc::AF_UNIX)])?);
     }
     let mut sends = Vec::new();
@@ -191,7 +223,7 @@ fn sockets(network: &Network, has_unix_sockets: bool) -> Result<Rules, Error> {
             }
         }
     }
-    let mut rules = Rules::from([(libc::SYS_socket, makes)]);
+    let mut rules = Rules::from([(libc::SYS_socket, makes), (libc::SYS_socketpair, messages)]);
     if matches!(network, Network::Port(_)) {
         sends.push(rule(&[(3, SeccompCmpOp::MaskedEq(FAST_OPEN), FAST_OPEN)])?);
         rules.insert(libc::SYS_sendto, sends.clone());

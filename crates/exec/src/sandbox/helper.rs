@@ -6,16 +6,21 @@ use std::ffi::{OsString, c_int, c_uint};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{BorrowedFd, RawFd};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::ptr;
 
 use super::task::{Act, Attempt, LONGEST, Network, Task};
-use super::{filter, init, mounts, namespaces, privileges, rules};
+use super::{filter, init, mounts, namespaces, privileges, rules, sockets};
 
 /// The hidden first argument of the helper.
 pub(super) const ARGUMENT: &str = "__sandbox";
+
+/// The sockets of an attempt, from its directory on: one that the command makes and connects to, and
+/// one that it must not reach.
+pub(super) const SOCKETS: [&str; 2] = ["in/socket", "out/socket"];
 
 /// What a shell says that cannot be run.
 pub(super) const FAILED: c_int = 126;
@@ -26,6 +31,10 @@ pub(super) mod attempted {
     pub(crate) const OUTSIDE_WRITTEN: i32 = 2;
     pub(crate) const CALLS_ALLOWED: i32 = 4;
     pub(crate) const NETWORK_REACHED: i32 = 8;
+    pub(crate) const SOCKET_REFUSED: i32 = 16;
+    pub(crate) const SOCKET_REACHED: i32 = 32;
+    /// More than all of them together.
+    pub(crate) const END: i32 = 64;
 }
 
 /// Why there is no shell.
@@ -45,6 +54,8 @@ pub(super) enum Failure {
     Rules(#[from] landlock::RulesetError),
     #[error("the filter of system calls cannot be set: {0}")]
     Filter(#[from] filter::Error),
+    #[error("nothing can decide about connections: {0}")]
+    Connections(io::Error),
     #[error("the proxy cannot be reached: {0}")]
     Proxy(io::Error),
     #[error("no process can be started: {0}")]
@@ -93,7 +104,7 @@ fn run(descriptor: Option<OsString>) -> Failure {
     if let Some(report) = task.report {
         return init::run(&task, report);
     }
-    become_shell(&task, None)
+    become_shell(&task, None, None)
 }
 
 fn read(number: RawFd) -> Option<Task> {
@@ -179,8 +190,13 @@ fn restore_signals() {
     }
 }
 
-/// Shuts this process in, and becomes the shell. `port`: where a proxy listens.
-pub(super) fn become_shell(task: &Task, port: Option<u16>) -> Failure {
+/// Shuts this process in, and becomes the shell. `port`: where a proxy listens. `decider`: who
+/// decides about connections.
+pub(super) fn become_shell(
+    task: &Task,
+    port: Option<u16>,
+    decider: Option<&UnixStream>,
+) -> Failure {
     restore_signals();
     if let Err(source) = std::env::set_current_dir(&task.directory) {
         let path = task.directory.clone();
@@ -194,12 +210,17 @@ pub(super) fn become_shell(task: &Task, port: Option<u16>) -> Failure {
     if let Err(error) = rules::apply(task) {
         return error.into();
     }
-    if let Err(error) = filter::apply(&task.network, task.has_unix_sockets) {
+    if let Err(error) = filter::apply(&task.network, has_namespace) {
         return error.into();
+    }
+    if let Some(decider) = decider
+        && let Err(error) = sockets::ask(decider)
+    {
+        return Failure::Connections(error.into());
     }
     let (program, arguments) = match &task.act {
         Act::Run { program, arguments } => (program, arguments),
-        Act::Try(attempt) => end(attempted_status(attempt, &task.network)),
+        Act::Try(attempt) => end(attempted_status(attempt, task)),
     };
     let mut command = Command::new(program);
     let mut arguments = arguments.iter();
@@ -228,7 +249,7 @@ pub(super) fn become_shell(task: &Task, port: Option<u16>) -> Failure {
 }
 
 /// Tries what must be possible and what must not.
-fn attempted_status(attempt: &Attempt, network: &Network) -> c_int {
+fn attempted_status(attempt: &Attempt, task: &Task) -> c_int {
     let mut status = 0;
     if std::fs::write(&attempt.inside, b"x").is_err() {
         status |= attempted::INSIDE_REFUSED;
@@ -246,8 +267,23 @@ fn attempted_status(attempt: &Attempt, network: &Network) -> c_int {
     }
     // SAFETY: a call that hands over no memory.
     let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0) };
-    if *network == Network::Closed && socket >= 0 {
+    if task.network == Network::Closed && socket >= 0 {
         status |= attempted::NETWORK_REACHED;
+    }
+    if task.services.is_some() {
+        let [own, foreign] = SOCKETS;
+        // As a program is that was started: who decides looks at who asks.
+        // SAFETY: a call on this process's own state.
+        unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) };
+        // Relative, so that a long path fits into an address.
+        if let Ok(_service) = UnixListener::bind(own)
+            && UnixStream::connect(own).is_err()
+        {
+            status |= attempted::SOCKET_REFUSED;
+        }
+        if UnixStream::connect(foreign).is_ok() {
+            status |= attempted::SOCKET_REACHED;
+        }
     }
     if attempt.port != 0 {
         let address = SocketAddr::from(([127, 0, 0, 1], attempt.port));

@@ -9,12 +9,13 @@ use std::fs::OpenOptions;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::ptr;
 use std::thread;
 
-use super::forward;
 use super::helper::{Failure, become_shell, end, fail};
 use super::task::{Network, Task};
+use super::{forward, rules, sockets};
 
 /// Returns only if there is no shell.
 pub(super) fn run(task: &Task, report: RawFd) -> Failure {
@@ -37,6 +38,17 @@ pub(super) fn run(task: &Task, report: RawFd) -> Failure {
         Ok(deaths) => deaths,
         Err(error) => return Failure::Fork(error),
     };
+    let mut ends = None;
+    if task.services.is_some() {
+        // A connection is made by this process, which must reach no more than the command.
+        if let Err(error) = rules::scope(task.landlock_abi) {
+            return error.into();
+        }
+        match UnixStream::pair() {
+            Ok(pair) => ends = Some(pair),
+            Err(error) => return Failure::Connections(error),
+        }
+    }
     // SAFETY: this process has one thread, so the child may go on as any process.
     let shell = unsafe { libc::fork() };
     if shell < 0 {
@@ -44,7 +56,8 @@ pub(super) fn run(task: &Task, report: RawFd) -> Failure {
     }
     if shell == 0 {
         let port = proxy.as_ref().map(|(port, ..)| *port);
-        fail(&become_shell(task, port));
+        let decider = ends.as_ref().map(|(theirs, _)| theirs);
+        fail(&become_shell(task, port, decider));
     }
     let_go_of_standard();
     if let Some((_, listener, socket)) = proxy {
@@ -53,6 +66,17 @@ pub(super) fn run(task: &Task, report: RawFd) -> Failure {
             thread::Builder::new()
                 .stack_size(forward::STACK)
                 .spawn(move || forward::serve(&listener, socket)),
+        );
+    }
+    if let Some((theirs, ours)) = ends {
+        // If the shell never comes to ask, this end sees it.
+        drop(theirs);
+        let writable = task.services.clone().unwrap_or_default();
+        // Without a thread every connection is refused.
+        drop(
+            thread::Builder::new()
+                .stack_size(forward::STACK)
+                .spawn(move || sockets::decide(&ours, &writable)),
         );
     }
     reap(shell, report, &deaths)

@@ -31,6 +31,8 @@ pub(super) enum Step {
     },
     /// An empty folder is seen.
     Empty(PathBuf),
+    /// A link is made in what was laid there before.
+    Link { target: PathBuf, path: PathBuf },
 }
 
 impl Step {
@@ -53,17 +55,33 @@ impl Step {
         })
     }
 
-    fn no_file(path: &Path, is_needed: bool) -> Self {
+    fn no_file(path: &Path) -> Self {
         Self::Bind {
             from: "/dev/null".into(),
             to: path.to_path_buf(),
             is_writable: false,
-            is_needed,
+            is_needed: true,
         }
     }
 
     fn of(mount: &Mount, temp: &Path) -> Option<Self> {
         Some(match mount {
+            Mount::Staged(path, shown) => Self::Bind {
+                from: shown.clone(),
+                to: path.clone(),
+                is_writable: true,
+                is_needed: true,
+            },
+            Mount::Link(path) => Self::Link {
+                target: fs::read_link(path).ok()?,
+                path: path.clone(),
+            },
+            Mount::Kept(path) => Self::Bind {
+                from: path.clone(),
+                to: path.clone(),
+                is_writable: false,
+                is_needed: false,
+            },
             // A link leads to the other one, or there is none.
             Mount::Temporary(path) => Self::Bind {
                 from: temp.to_path_buf(),
@@ -74,7 +92,7 @@ impl Step {
             Mount::Writable(path) => Self::same(path, true),
             Mount::ReadOnly(path) => Self::same(path, false),
             Mount::HiddenFolder(path) => Self::Empty(path.clone()),
-            Mount::HiddenFile(path) => Self::no_file(path, true),
+            Mount::HiddenFile(path) => Self::no_file(path),
         })
     }
 }
@@ -87,9 +105,6 @@ impl View {
         let mounts = places.mounts();
         let mounts = mounts.iter().filter(|mount| mount.path() != root);
         steps.extend(mounts.filter_map(|mount| Step::of(mount, &places.temp)));
-        // One that is gone by then needs no cover.
-        let sockets = places.sockets();
-        steps.extend(sockets.iter().map(|path| Step::no_file(path, false)));
         Self {
             is_open: places.writable.iter().any(|path| path == root),
             steps,

@@ -29,6 +29,7 @@ mod places;
 mod privileges;
 mod probe;
 mod rules;
+mod sockets;
 mod task;
 mod users;
 
@@ -56,8 +57,22 @@ pub struct SandboxProfile {
     /// A private folder, which must exist: it is writable, and `TMPDIR` names it. Where mounts are
     /// possible it is also seen as `/tmp` and `/var/tmp`.
     pub temp: PathBuf,
+    /// Directories that it sees another one in place of. Needs mounts.
+    pub staged: Vec<StagedDirectory>,
     /// What it reaches of the network.
     pub network: SandboxNetwork,
+}
+
+/// A directory that commands see another one in place of.
+///
+/// The entries that the path has when a command starts are seen there too, and are read-only. All
+/// else that a command makes at the path goes into the other directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StagedDirectory {
+    /// The directory that is replaced.
+    pub path: PathBuf,
+    /// The directory that commands see in its place. It must exist.
+    pub shown: PathBuf,
 }
 
 /// What a command reaches of the network.
@@ -153,7 +168,9 @@ impl Sandbox {
             | Gap::Signals
             | Gap::Survivors
             | Gap::SharedTemp
-            | Gap::UnixSockets => true,
+            | Gap::UnixSockets
+            | Gap::InnerSockets => true,
+            Gap::SetuidFiles => rustix::process::geteuid().is_root(),
         };
         let gaps = self.inner.enforced.gaps.iter().copied();
         gaps.filter(is_there).collect()

@@ -69,7 +69,8 @@ pub(super) fn lay(view: &View) -> Result<(), Error> {
     let mut steps = Vec::with_capacity(view.steps.len());
     for step in &view.steps {
         let tree = match step {
-            Step::Empty(path) => Some((empty_folder(), path)),
+            Step::Empty(path) => Some((empty_folder().map(Some), path)),
+            Step::Link { path, .. } => Some((Ok(None), path)),
             Step::Bind {
                 from,
                 to,
@@ -80,7 +81,7 @@ pub(super) fn lay(view: &View) -> Result<(), Error> {
                 Ok(tree)
             }) {
                 Err(_) if !is_needed => None,
-                tree => Some((tree, to)),
+                tree => Some((tree.map(Some), to)),
             },
         };
         if let Some((tree, to)) = tree {
@@ -91,7 +92,12 @@ pub(super) fn lay(view: &View) -> Result<(), Error> {
     lay_devices(devices).map_err(at("/dev"))?;
     lay_processes().map_err(at("/proc"))?;
     for (step, tree, to) in steps {
-        match put(&tree, to) {
+        let put = match (step, &tree) {
+            (Step::Link { target, path }, _) => link(target, path),
+            (_, Some(tree)) => put(tree, to),
+            (_, None) => Ok(()),
+        };
+        match put {
             Err(_)
                 if matches!(
                     step,
@@ -197,6 +203,14 @@ fn put(tree: &OwnedFd, path: &Path) -> io::Result<()> {
 fn put_over(tree: &OwnedFd, place: &OwnedFd) -> io::Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     Ok(move_mount(tree, c"", place, c"", flags)?)
+}
+
+/// Makes a link in a directory that was laid out before.
+fn link(target: &Path, path: &Path) -> io::Result<()> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    Ok(symlinkat(target, opened(folder)?, name)?)
 }
 
 fn make(path: &Path, kind: FileType) -> io::Result<()> {

@@ -6,6 +6,7 @@ use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 
 use super::bubblewrap::{self, Bubblewrap};
 use super::confine::{Confinement, Shut};
-use super::helper::attempted;
+use super::helper::{SOCKETS, attempted};
 use super::namespaces::{Maker, Namespaces};
 use super::places::Places;
 use super::task::{Act, Attempt};
@@ -74,17 +75,17 @@ pub(super) fn find(options: &SandboxOptions) -> Result<Inner, SandboxUnavailable
             None => lacks("bubblewrap", "it is not installed".to_owned()),
         }
     }
-    // With a network namespace, else without.
-    for has_network in [true, false] {
+    // With all that namespaces can do, else with less.
+    for (has_network, decides) in [(true, true), (true, false), (false, true), (false, false)] {
         for (name, maker) in &makers {
             let made = namespaces(maker.clone(), has_network);
             match open()
                 .map_err(|error| error.to_string())
-                .and_then(|helper| tried(helper, Some(made), abi))
+                .and_then(|helper| tried(helper, Some(made), abi, decides))
             {
                 Ok(inner) => return Ok(inner),
-                Err(reason) if !has_network => lacks(name, reason),
-                Err(reason) => tracing::debug!(reason, name, "no network namespace"),
+                Err(reason) if !has_network && !decides => lacks(name, reason),
+                Err(reason) => tracing::debug!(reason, name, has_network, decides, "refused"),
             }
         }
     }
@@ -93,7 +94,7 @@ pub(super) fn find(options: &SandboxOptions) -> Result<Inner, SandboxUnavailable
         Ok(_) if abi == 0 => lacks("Landlock", "it is not to be used".to_owned()),
         Ok(_) => match open()
             .map_err(|error| error.to_string())
-            .and_then(|helper| tried(helper, None, abi))
+            .and_then(|helper| tried(helper, None, abi, false))
         {
             Ok(inner) => return Ok(inner),
             Err(reason) => lacks("Landlock with seccomp", reason),
@@ -112,7 +113,12 @@ fn namespaces(maker: Maker, has_network: bool) -> Namespaces {
     }
 }
 
-fn tried(helper: OwnedFd, namespaces: Option<Namespaces>, abi: i32) -> Result<Inner, String> {
+fn tried(
+    helper: OwnedFd,
+    namespaces: Option<Namespaces>,
+    abi: i32,
+    decides_connections: bool,
+) -> Result<Inner, String> {
     let has_namespaces = namespaces.is_some();
     let inner = Inner {
         enforced: Enforced {
@@ -126,7 +132,8 @@ fn tried(helper: OwnedFd, namespaces: Option<Namespaces>, abi: i32) -> Result<In
             network_namespace: namespaces
                 .as_ref()
                 .is_some_and(|namespaces| namespaces.has_network),
-            gaps: gaps(has_namespaces, abi),
+            decides_connections,
+            gaps: gaps(has_namespaces, abi, decides_connections),
         },
         helper,
         namespaces,
@@ -135,9 +142,14 @@ fn tried(helper: OwnedFd, namespaces: Option<Namespaces>, abi: i32) -> Result<In
     Ok(inner)
 }
 
-fn gaps(has_namespaces: bool, abi: i32) -> Vec<Gap> {
+fn gaps(has_namespaces: bool, abi: i32, decides_connections: bool) -> Vec<Gap> {
     if has_namespaces {
-        let mut gaps = vec![Gap::NewProtected, Gap::UnixSockets];
+        let sockets = if decides_connections {
+            Gap::InnerSockets
+        } else {
+            Gap::UnixSockets
+        };
+        let mut gaps = vec![Gap::NewProtected, sockets, Gap::SetuidFiles];
         if abi < 6 {
             gaps.push(Gap::AbstractSockets);
         }
@@ -145,6 +157,7 @@ fn gaps(has_namespaces: bool, abi: i32) -> Vec<Gap> {
     }
     let mut gaps = vec![
         Gap::Protected,
+        Gap::SetuidFiles,
         Gap::HiddenInside,
         Gap::HiddenNames,
         Gap::Attributes,
@@ -196,6 +209,7 @@ fn attempt(inner: &Inner) -> Result<(), String> {
         read_only: vec![at("in/kept")],
         hidden: Vec::new(),
         temp: at("temp"),
+        staged: Vec::new(),
         network: SandboxNetwork::Off,
     };
     let listener = TcpListener::bind(("127.0.0.1", 0));
@@ -203,6 +217,9 @@ fn attempt(inner: &Inner) -> Result<(), String> {
         .as_ref()
         .ok()
         .and_then(|listener| listener.local_addr().ok());
+    // Its path may be too long for an address; then it is not tried.
+    let [_, foreign] = SOCKETS;
+    let _service = UnixListener::bind(at(foreign));
     let mut outside = vec![at("out/made")];
     if inner.namespaces.is_some() {
         outside.push(at("in/kept"));
@@ -227,6 +244,12 @@ fn attempt(inner: &Inner) -> Result<(), String> {
         }
         told if told & attempted::CALLS_ALLOWED != 0 => {
             Err("a call was allowed that was to be refused".to_owned())
+        }
+        told if told & attempted::SOCKET_REFUSED != 0 => {
+            Err("an own socket could not be connected to".to_owned())
+        }
+        told if told & attempted::SOCKET_REACHED != 0 => {
+            Err("a socket outside was connected to".to_owned())
         }
         _ => Err("the network was reached".to_owned()),
     }
@@ -273,7 +296,7 @@ fn run(inner: &Inner, profile: &SandboxProfile, act: Act, folder: &Path) -> Resu
     };
     match status {
         // More than the bits of an attempt: it has not come to it.
-        Some(status) if status < 16 => Ok(status),
+        Some(status) if status < attempted::END => Ok(status),
         _ => {
             let mut said = [0; 1000];
             let length = rustix::io::read(&output, &mut said).unwrap_or(0);

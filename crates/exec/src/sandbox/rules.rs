@@ -110,6 +110,21 @@ pub(super) fn apply(task: &Task) -> Result<(), RulesetError> {
     Ok(())
 }
 
+/// Keeps this process and those that it starts from abstract sockets of others, where the kernel can.
+pub(super) fn scope(abi: i32) -> Result<(), RulesetError> {
+    if ABI::from(abi.min(NEWEST)) < ABI::V6 {
+        return Ok(());
+    }
+    let rules = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        // It is refused by all rules that do not allow it.
+        .handle_access(AccessFs::Refer)?
+        .scope(Scope::AbstractUnixSocket)?
+        .create()?;
+    add(rules, Path::new("/"), AccessFs::Refer.into(), ABI::V6)?.restrict_self()?;
+    Ok(())
+}
+
 fn device_rights() -> BitFlags<AccessFs> {
     AccessFs::IoctlDev.into()
 }

@@ -12,7 +12,7 @@ use super::layout::{Step, View};
 use super::namespaces::Walls;
 
 /// The longest task: an argument of a program is no longer than 128 KiB.
-pub(super) const LONGEST: usize = 4 << 20;
+pub(super) const LONGEST: usize = 64 << 20;
 
 /// What the helper is to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,8 +32,8 @@ pub(super) struct Task {
     /// What is not even read. Landlock has to do it, since no mount does.
     pub(super) hidden: Vec<PathBuf>,
     pub(super) network: Network,
-    /// Whether Unix sockets can be made.
-    pub(super) has_unix_sockets: bool,
+    /// Below which paths sockets can be connected to; `None`: nothing decides about that.
+    pub(super) services: Option<Vec<PathBuf>>,
     /// The namespaces that the helper makes, if nobody has made some before.
     pub(super) walls: Option<Walls>,
 }
@@ -104,7 +104,8 @@ impl Task {
         };
         out.number(kind);
         out.number(value);
-        out.number(i32::from(self.has_unix_sockets));
+        out.number(i32::from(self.services.is_some()));
+        out.paths(self.services.as_deref().unwrap_or_default());
         out.number(i32::from(self.walls.is_some()));
         if let Some(walls) = &self.walls {
             out.walls(walls);
@@ -141,7 +142,8 @@ impl Task {
             3 => Network::Forward(value),
             _ => return None,
         };
-        let has_unix_sockets = from.number()? != 0;
+        let has_services = from.number()? != 0;
+        let services = Some(from.paths()?).filter(|_| has_services);
         let walls = match from.number()? {
             0 => None,
             _ => Some(from.walls()?),
@@ -155,7 +157,7 @@ impl Task {
             writable,
             hidden,
             network,
-            has_unix_sockets,
+            services,
             walls,
         })
     }
@@ -205,6 +207,11 @@ impl Writer {
                 out.text(to.as_os_str());
                 out.number(i32::from(*is_writable));
                 out.number(i32::from(*is_needed));
+            }
+            Step::Link { target, path } => {
+                out.number(2);
+                out.text(target.as_os_str());
+                out.text(path.as_os_str());
             }
         });
     }
@@ -256,6 +263,10 @@ impl Reader<'_> {
                 is_writable: self.number()? != 0,
                 is_needed: self.number()? != 0,
             },
+            2 => Step::Link {
+                target: self.text()?.into(),
+                path: self.text()?.into(),
+            },
             _ => return None,
         })
     }
@@ -283,7 +294,7 @@ mod tests {
             writable: vec!["/a b".into(), "/tmp".into()],
             hidden: vec!["/secret".into()],
             network: Network::Forward(247),
-            has_unix_sockets: true,
+            services: Some(vec!["/tmp".into()]),
             walls: Some(Walls {
                 users: Some(247),
                 has_network: true,
@@ -291,6 +302,10 @@ mod tests {
                     is_open: false,
                     steps: vec![
                         Step::Empty("/run".into()),
+                        Step::Link {
+                            target: "a".into(),
+                            path: "/l".into(),
+                        },
                         Step::Bind {
                             from: "/t".into(),
                             to: "/tmp".into(),
@@ -309,6 +324,7 @@ mod tests {
             }),
             report: None,
             network: Network::Port(8080),
+            services: None,
             walls: None,
             ..run.clone()
         };

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -38,6 +38,16 @@ impl World {
 
     pub(crate) fn work(&self) -> PathBuf {
         self.at("work")
+    }
+
+    /// The key of shared memory outside.
+    pub(crate) fn key(&self) -> i32 {
+        0x5400_0000 | (self.foreign & 0x00ff_ffff).cast_signed()
+    }
+
+    /// The name of a message queue outside.
+    pub(crate) fn queue(&self) -> String {
+        format!("/tooloop-act-{}", self.foreign)
     }
 
     pub(crate) fn text(&self) -> String {
@@ -509,6 +519,51 @@ pub(crate) const ACTS: &[(&str, Act)] = &[
             Err(meaningless())
         }
     }),
+    (
+        "connect to a service that was bound by another path",
+        |world| UnixStream::connect(world.at("out/odd.sock")).map(drop),
+    ),
+    ("connect to a service from its directory", |world| {
+        env::set_current_dir(world.at("out"))?;
+        UnixStream::connect("odd.sock").map(drop)
+    }),
+    ("connect to a service through a link", |world| {
+        let link = world.work().join("link.sock");
+        drop(fs::remove_file(&link));
+        symlink(world.at("out/docker.sock"), &link)?;
+        UnixStream::connect(link).map(drop)
+    }),
+    ("connect to a service that was linked", |world| {
+        let link = world.work().join("hard.sock");
+        drop(fs::remove_file(&link));
+        fs::hard_link(world.at("out/docker.sock"), &link)?;
+        UnixStream::connect(link).map(drop)
+    }),
+    ("connect to a service by an open descriptor", |world| {
+        let flags = rustix::fs::OFlags::PATH;
+        let path = world.at("out/docker.sock");
+        let opened = rustix::fs::open(path, flags, rustix::fs::Mode::empty())?;
+        UnixStream::connect(format!("/proc/self/fd/{}", opened.as_raw_fd())).map(drop)
+    }),
+    ("connect to a service with packets", |world| {
+        let socket = socket(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0)?;
+        let address = rustix::net::SocketAddrUnix::new(world.at("out/packets.sock"))?;
+        Ok(rustix::net::connect(&socket, &address)?)
+    }),
+    ("send a message to a service", |world| {
+        UnixDatagram::unbound()?
+            .send_to(b"hello", world.at("out/messages.sock"))
+            .map(drop)
+    }),
+    ("send a message to a service by a pair", |world| {
+        let (socket, _other) = UnixDatagram::pair()?;
+        socket
+            .send_to(b"hello", world.at("out/messages.sock"))
+            .map(drop)
+    }),
+    ("connect to a service in the workspace", |world| {
+        UnixStream::connect(world.work().join("service.sock")).map(drop)
+    }),
     ("connect to an abstract socket", |world| {
         let name = format!("tooloop-act-{}", world.harness);
         UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?).map(drop)
@@ -521,6 +576,60 @@ pub(crate) const ACTS: &[(&str, Act)] = &[
         drop(listener);
         fs::remove_file(path)?;
         connected
+    }),
+    ("serve itself with packets", |world| {
+        env::set_current_dir(world.work())?;
+        let address = rustix::net::SocketAddrUnix::new("packets.sock")?;
+        let service = socket(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0)?;
+        rustix::net::bind(&service, &address)?;
+        rustix::net::listen(&service, 1)?;
+        let client = socket(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0)?;
+        rustix::net::connect(&client, &address)?;
+        Ok(fs::remove_file("packets.sock")?)
+    }),
+    ("serve itself on an abstract socket", |world| {
+        let name = format!("tooloop-own-{}", world.harness);
+        let name = SocketAddr::from_abstract_name(name)?;
+        let _listener = UnixListener::bind_addr(&name)?;
+        UnixStream::connect_addr(&name).map(drop)
+    }),
+    ("open shared memory by its key", |world| {
+        // SAFETY: a call that hands over no memory.
+        let found = unsafe { libc::shmget(world.key(), 0, 0) };
+        if found < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(())
+        }
+    }),
+    ("attach shared memory by its number", |_| {
+        called(libc::SYS_shmat, [0, 0, libc::SHM_RDONLY as usize, 0, 0, 0])
+    }),
+    ("have shared memory", |_| {
+        // SAFETY: calls that hand over no memory.
+        unsafe {
+            let made = libc::shmget(libc::IPC_PRIVATE, 4096, libc::IPC_CREAT | 0o600);
+            if made < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            libc::shmctl(made, libc::IPC_RMID, std::ptr::null_mut());
+        }
+        Ok(())
+    }),
+    ("open a message queue by its name", |world| {
+        let name = CString::new(world.queue()).unwrap();
+        call(
+            libc::SYS_mq_open,
+            [pointer(&name) + 1, libc::O_RDONLY as usize, 0, 0, 0, 0],
+        )
+    }),
+    ("leave a setuid program", |world| {
+        if !is_root() {
+            return Err(meaningless());
+        }
+        let path = world.work().join("root");
+        written(&path)?;
+        fs::set_permissions(path, PermissionsExt::from_mode(0o4755))
     }),
     // Other processes.
     ("signal a foreign process", |world| {

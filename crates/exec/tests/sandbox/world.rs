@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
@@ -91,7 +92,11 @@ pub(crate) struct Stage {
         TcpListener,
         Option<TcpListener>,
         Vec<UnixListener>,
+        OwnedFd,
     ),
+    messages: UnixDatagram,
+    /// The number of shared memory, if it could be had.
+    memory: i32,
     foreign: Child,
     socket: PathBuf,
 }
@@ -151,19 +156,49 @@ impl Stage {
         let mut services = vec![UnixListener::bind(path).unwrap()];
         services.extend(UnixListener::bind_addr(&name));
         services.extend(UnixListener::bind(&socket));
+        // Under a path that is not that of the file.
+        let out = fs::File::open(base.join("out")).unwrap();
+        let at = |name: &str| {
+            let path = base.join("out").join(name);
+            drop(fs::remove_file(&path));
+            path
+        };
+        drop(at("odd.sock"));
+        let odd = format!("/proc/self/fd/{}/odd.sock", out.as_raw_fd());
+        services.push(UnixListener::bind(odd).unwrap());
+        let path = base.join("work/service.sock");
+        drop(fs::remove_file(&path));
+        services.push(UnixListener::bind(path).unwrap());
+        let messages = UnixDatagram::bind(at("messages.sock")).unwrap();
+        messages.set_nonblocking(true).unwrap();
+        let kind = rustix::net::SocketType::SEQPACKET;
+        let packets = rustix::net::socket(rustix::net::AddressFamily::UNIX, kind, None).unwrap();
+        let address = rustix::net::SocketAddrUnix::new(at("packets.sock")).unwrap();
+        rustix::net::bind(&packets, &address).unwrap();
+        rustix::net::listen(&packets, 1).unwrap();
         let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
+        let world = World {
+            base,
+            harness: number,
+            foreign: foreign.id(),
+            tcp: port(&tcp),
+            tcp6: tcp6.as_ref().map_or(0, port),
+            udp: udp.local_addr().unwrap().port(),
+        };
+        let name = std::ffi::CString::new(world.queue()).unwrap();
+        // SAFETY: the name lives for the calls. Where there are none, acts find none either.
+        let memory = unsafe {
+            let flags = libc::O_CREAT | libc::O_RDONLY | libc::O_CLOEXEC;
+            drop_queue(libc::mq_open(name.as_ptr(), flags, 0o666, 0));
+            libc::shmget(world.key(), 4096, libc::IPC_CREAT | 0o666)
+        };
         Ok(Self {
             sandbox,
-            world: World {
-                base,
-                harness: number,
-                foreign: foreign.id(),
-                tcp: port(&tcp),
-                tcp6: tcp6.as_ref().map_or(0, port),
-                udp: udp.local_addr().unwrap().port(),
-            },
+            world,
             udp,
-            _held: (own, tcp, tcp6, services),
+            _held: (own, tcp, tcp6, services, packets),
+            messages,
+            memory,
             foreign,
             socket,
         })
@@ -189,7 +224,7 @@ impl Stage {
         for folder in ["work", "temp"] {
             for entry in fs::read_dir(at(folder)).unwrap().flatten() {
                 let path = entry.path();
-                if path.ends_with("program") {
+                if path.ends_with("program") || path.ends_with("service.sock") {
                     continue;
                 }
                 if entry.file_type().unwrap().is_dir() {
@@ -227,6 +262,9 @@ impl Stage {
         if self.udp.recv(&mut [0; 10]).is_ok() {
             damage.push("a datagram came");
         }
+        if self.messages.recv(&mut [0; 10]).is_ok() {
+            damage.push("a message came");
+        }
         if self.foreign.try_wait().unwrap().is_some() {
             damage.push("the foreign process");
         }
@@ -240,6 +278,7 @@ impl Stage {
             read_only: vec![at("work/.git/hooks"), at("work/.git/config")],
             hidden: vec![at("hidden"), at("secret")],
             temp: at("temp"),
+            staged: Vec::new(),
             network: SandboxNetwork::Off,
         }
     }
@@ -272,5 +311,17 @@ impl Drop for Stage {
         self.foreign.kill().unwrap();
         self.foreign.wait().unwrap();
         drop(fs::remove_file(&self.socket));
+        let name = std::ffi::CString::new(self.world.queue()).unwrap();
+        // SAFETY: the name lives for the call.
+        unsafe {
+            libc::mq_unlink(name.as_ptr());
+            libc::shmctl(self.memory, libc::IPC_RMID, std::ptr::null_mut());
+        }
     }
+}
+
+/// Closes a queue that was only made.
+fn drop_queue(queue: libc::mqd_t) {
+    // SAFETY: the queue was opened for this, if it could be.
+    unsafe { libc::mq_close(queue) };
 }

@@ -8,6 +8,7 @@
 //! place that it leads to says the same of it, as git sees to.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use tooloop_policy::protected::GIT_ENTRIES;
@@ -25,17 +26,11 @@ const DEPTH: usize = 4;
 /// there.
 const EXCLUDE: &str = "info/exclude";
 
-/// What belongs into the folder of a linked working tree alone. Made in a repository's own folder it
-/// would lead git to another one.
-const LEADS: [&str; 2] = ["commondir", "gitdir"];
-
 /// What a working tree needs written, and what there is never written.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct GitFolders {
     pub(super) writable: Vec<PathBuf>,
     pub(super) protected: Vec<PathBuf>,
-    /// What is not there, and is not to be made.
-    pub(super) absent: Vec<PathBuf>,
 }
 
 /// The repositories that a folder without links lies in or holds.
@@ -78,16 +73,18 @@ impl GitFolders {
             return;
         }
         self.protected.push(git.clone());
-        if !metadata.is_file() {
-            return;
-        }
-        let Some(folder) = led_to(&git, "gitdir: ") else {
+        let folder = if metadata.is_symlink() {
+            git.canonicalize().ok()
+        } else {
+            led_to(&git, "gitdir: ")
+        };
+        let Some(folder) = folder else {
             return;
         };
         if let Some(common) = common_folder(&folder, &git) {
             self.writable.push(common.clone());
             self.repository(&common);
-        } else if is_repository(&folder) && names_tree(&folder, tree) {
+        } else if is_repository(&folder) && (names_tree(&folder, tree) || is_apart(&folder, tree)) {
             // A submodule, or one whose folder was parted from its tree.
             self.writable.push(folder.clone());
             self.repository(&folder);
@@ -97,9 +94,14 @@ impl GitFolders {
     /// Protects what in a repository's folder is never written.
     fn repository(&mut self, folder: &Path) {
         self.never(folder);
-        let leads = LEADS.iter().map(|name| folder.join(name));
-        let is_missing = |path: &PathBuf| fs::symlink_metadata(path).is_err();
-        self.absent.extend(leads.filter(is_missing));
+        // Commits write objects, wherever they are kept.
+        let objects = folder.join("objects");
+        if fs::symlink_metadata(&objects).is_ok_and(|kind| kind.is_symlink())
+            && let Ok(objects) = objects.canonicalize()
+            && holds_objects(&objects)
+        {
+            self.writable.push(objects);
+        }
         let worktrees = fs::read_dir(folder.join("worktrees"));
         for worktree in worktrees.into_iter().flatten().flatten().take(MOST) {
             self.never(&worktree.path());
@@ -148,16 +150,50 @@ fn names_tree(folder: &Path, tree: &Path) -> bool {
     let Ok(text) = fs::read_to_string(folder.join("config")) else {
         return false;
     };
-    text.lines().any(|line| {
-        let parts = line.split_once('=').map(|(key, value)| (key.trim(), value));
-        match parts {
-            Some((key, value)) if key.eq_ignore_ascii_case("worktree") => {
-                let value = value.trim().trim_matches('"');
-                real(&folder.join(value)) == tree
-            }
-            _ => false,
-        }
+    let mut trees = values(&text, "worktree");
+    trees.any(|value| real(&folder.join(value)) == tree)
+}
+
+/// Whether a repository can only be one that was made apart from its working tree, as
+/// `git init --separate-git-dir` does: it has another name than those in a working tree, says that
+/// it has one and names none, and has the same owner. Nothing in it names the tree.
+fn is_apart(folder: &Path, tree: &Path) -> bool {
+    let owner = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.uid());
+    let Ok(text) = fs::read_to_string(folder.join("config")) else {
+        return false;
+    };
+    let is_bare = values(&text, "bare").any(|value| !value.eq_ignore_ascii_case("false"));
+    let has_name = folder.file_name().is_some_and(|name| name != ".git");
+    let is_linked = fs::symlink_metadata(folder.join("commondir")).is_ok();
+    has_name
+        && !is_bare
+        && !is_linked
+        && values(&text, "worktree").next().is_none()
+        && owner(folder) == owner(tree)
+}
+
+/// The values of the settings of a name, in any section.
+fn values<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
+    text.lines().filter_map(move |line| {
+        let (key, value) = line.split_once('=')?;
+        // A section may stand on the same line.
+        let key = key.rsplit(']').next().unwrap_or(key).trim();
+        key.eq_ignore_ascii_case(name)
+            .then(|| value.trim().trim_matches('"'))
     })
+}
+
+/// Whether a directory holds objects of a repository and nothing else, so that a link to it opens no
+/// other place.
+fn holds_objects(folder: &Path) -> bool {
+    let is_object = |name: &str| {
+        matches!(name, "info" | "pack")
+            || name.len() == 2 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+            || name.starts_with("tmp_obj")
+    };
+    let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    (folder.join("pack").is_dir() || folder.join("info").is_dir())
+        && entries.all(|entry| entry.file_name().to_str().is_some_and(is_object))
 }
 
 /// Where a file of one line leads, links resolved.

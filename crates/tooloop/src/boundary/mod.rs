@@ -88,9 +88,10 @@ pub struct Boundary {
     pub protected: Vec<PathBuf>,
     /// What is never written either where more becomes writable: it holds what is protected.
     pub obeyed: Vec<PathBuf>,
-    /// What is not there and must not come to be, since it would lead programs elsewhere: where a
-    /// sandbox cannot prevent it, it is to be removed as soon as it is found.
-    pub absent: Vec<PathBuf>,
+    /// Below these, repositories and further entries with the names below are protected at any depth.
+    pub watched: Vec<PathBuf>,
+    /// Names of protected entries, relative to whatever directory they are in.
+    pub names: Vec<String>,
     /// What may not even be read.
     pub hidden: Vec<PathBuf>,
     /// The private temporary folder, which is writable.
@@ -117,12 +118,17 @@ impl Boundary {
             let git = git::folders(&root);
             boundary.writable.extend(git.writable);
             protected.extend(git.protected);
-            boundary.absent.extend(git.absent);
             let names = PROJECT_ENTRIES.iter().chain(settings.protected);
             protected.extend(names.map(|name| root.join(name)));
+            boundary.watched.push(root.clone());
             boundary.writable.push(root);
         }
+        let names = PROJECT_ENTRIES.iter().chain(settings.protected);
+        boundary.names = names.map(|name| (*name).to_owned()).collect();
         let further = settings.writable.iter().map(|path| real(path));
+        let further: Vec<PathBuf> = further.collect();
+        boundary.watched.extend(further.iter().cloned());
+        boundary.watched = without_needless(boundary.watched);
         boundary.writable.extend(further);
         if let Some(home) = settings.home {
             let home = real(home);
@@ -134,17 +140,12 @@ impl Boundary {
             protected.extend(home::protected(&home));
         }
         protected.extend(settings.own.iter().map(|path| real(path)));
-        boundary.absent = without_needless(boundary.absent);
         boundary.writable = without_needless(boundary.writable);
         boundary.obeyed = without_needless(protected.clone());
         // What is not below anything writable needs no protection.
-        protected.retain(|path| boundary.is_below_writable(path));
+        protected.retain(|path| is_below(&boundary.writable, path));
         boundary.protected = without_needless(protected);
         boundary
-    }
-
-    fn is_below_writable(&self, path: &Path) -> bool {
-        self.writable.iter().any(|root| path.starts_with(root))
     }
 
     /// Whether a path (absolute, links resolved) may be written.
@@ -160,10 +161,19 @@ fn without_needless(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.sort();
     let mut kept: Vec<PathBuf> = Vec::with_capacity(paths.len());
     for path in paths {
-        // Those above come first.
-        if !kept.iter().any(|above| path.starts_with(above)) {
+        // Paths are sorted by their parts, so what lies below a path follows it.
+        if kept.last().is_none_or(|above| !path.starts_with(above)) {
             kept.push(path);
         }
     }
     kept
+}
+
+/// Whether a path is one of the sorted paths, or lies below one. The time depends on the depth of the
+/// path, not on how many there are.
+fn is_below(sorted: &[PathBuf], path: &Path) -> bool {
+    path.ancestors().any(|above| {
+        let found = sorted.binary_search_by(|other| other.as_path().cmp(above));
+        found.is_ok()
+    })
 }

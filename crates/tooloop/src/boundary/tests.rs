@@ -105,10 +105,6 @@ fn a_linked_worktree_can_commit_and_nothing_more() {
         let path = main.join(".git").join(name);
         assert!(!boundary.lets_write(&path), "{name}");
     }
-    assert_eq!(
-        boundary.absent,
-        ["commondir", "gitdir"].map(|name| main.join(".git").join(name))
-    );
     assert!(!boundary.lets_write(&tree.join(".git")));
     assert!(!boundary.lets_write(&main.join("file")));
 }
@@ -149,6 +145,53 @@ fn a_file_that_leads_to_a_foreign_place_is_not_believed() {
     fs::remove_file(workspace.join(".git")).unwrap();
     symlink(other.join(".git"), workspace.join(".git")).unwrap();
     assert_eq!(git::folders(&workspace).writable, [] as [PathBuf; 0]);
+}
+
+#[test]
+fn a_repository_that_lies_elsewhere_can_commit() {
+    let (_scratch, path) = scratch();
+    let tree = |name: &str| path.join(name).join("w");
+    let make = |name: &str| repository(&tree(name));
+    if !["apart", "linked", "objects", "chain", "foreign"]
+        .into_iter()
+        .all(make)
+    {
+        return;
+    }
+    git_in(
+        &tree("apart"),
+        &["init", "-q", "--separate-git-dir", "../store"],
+    );
+    for name in ["linked", "chain"] {
+        fs::rename(tree(name).join(".git"), path.join(name).join("store")).unwrap();
+    }
+    symlink("../store", tree("linked").join(".git")).unwrap();
+    symlink("store", path.join("chain/other")).unwrap();
+    symlink("../other", tree("chain").join(".git")).unwrap();
+    let objects = tree("objects").join(".git/objects");
+    fs::rename(&objects, path.join("objects/store")).unwrap();
+    symlink("../../store", &objects).unwrap();
+    for name in ["apart", "linked", "chain", "objects"] {
+        let found = git::folders(&tree(name));
+        let store = path.join(name).join("store");
+        assert!(found.writable.contains(&store), "{name}: {found:?}");
+        let boundary = Boundary::draw(&BoundarySettings::new(&tree(name), &path.join("temp")));
+        for entry in ["hooks/x", "config"] {
+            let place = if name == "objects" {
+                tree(name).join(".git")
+            } else {
+                store.clone()
+            };
+            assert!(!boundary.lets_write(&place.join(entry)), "{name}: {entry}");
+        }
+    }
+    // A directory that holds more than objects is not one of those.
+    let objects = tree("foreign").join(".git/objects");
+    fs::rename(&objects, path.join("foreign/home")).unwrap();
+    fs::write(path.join("foreign/home/notes"), "").unwrap();
+    symlink("../../home", &objects).unwrap();
+    let found = git::folders(&tree("foreign"));
+    assert_eq!(found.writable, [tree("foreign").join(".git")]);
 }
 
 #[test]

@@ -3,11 +3,16 @@
 //! A call runs in the profile of the agent, widened by what its context says that it was given.
 //! Nothing here decides whether a call may run, or what it is given.
 
+mod git_config;
+mod guard;
 mod refusals;
+mod removal;
+mod scan;
+mod staging;
 mod view;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
@@ -15,6 +20,9 @@ use tooloop_exec::{Confined, Sandbox, SandboxNetwork, SandboxProfile};
 use tooloop_policy::{Confinement, Grant, Reach};
 use tooloop_tool::{ToolContext, ToolError};
 
+use self::guard::{Guard, Removal};
+use self::scan::Scanner;
+use self::staging::Staging;
 use crate::{HostPattern, SandboxProxy, SandboxProxySettings};
 
 pub use view::{TempView, ViewedOps};
@@ -34,6 +42,7 @@ pub use view::{TempView, ViewedOps};
 ///     read_only: vec!["/work/.git/hooks".into()],
 ///     hidden: Vec::new(),
 ///     temp: "/var/lib/agent/temp".into(),
+///     staged: Vec::new(),
 ///     network: SandboxNetwork::Off,
 /// };
 /// let confinement = ToolConfinement::new(sandbox, profile);
@@ -49,13 +58,31 @@ pub struct ToolConfinement {
     pub policy: Confinement,
     /// What is never written either where a call is given more to write.
     pub obeyed: Vec<PathBuf>,
-    /// What is not there and must not come to be; what a command made of it is removed.
-    pub absent: Vec<PathBuf>,
     /// How the proxy is set up that lets a call reach some hosts. Its hosts are added to.
     pub proxy: SandboxProxySettings,
+    scanner: Arc<Scanner>,
+    /// What commands have left running.
+    left: Arc<Mutex<Vec<Left>>>,
+}
+
+/// A command that has ended, and processes of it that have not.
+#[derive(Debug)]
+struct Left {
+    guard: Guard,
+    processes: Vec<u32>,
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        // Nobody is there to hear of it.
+        drop(self.guard.end());
+    }
 }
 
 impl ToolConfinement {
+    /// How many directories are looked at by [`ToolConfinement::watch`].
+    pub const WATCHED: usize = scan::MOST;
+
     /// A sandbox with this profile. Commands reach all of the network or nothing, as it says.
     #[must_use]
     pub fn new(sandbox: Sandbox, profile: SandboxProfile) -> Self {
@@ -80,13 +107,25 @@ impl ToolConfinement {
             },
             sandbox,
             obeyed: profile.read_only.clone(),
-            absent: Vec::new(),
+            scanner: Arc::default(),
+            left: Arc::default(),
             profile: Arc::new(profile),
             proxy: SandboxProxySettings {
                 port,
                 ..SandboxProxySettings::default()
             },
         }
+    }
+
+    /// Has repositories and further protected entries looked for at any depth below these
+    /// directories, when a command begins and when it has ended. `names`: relative paths.
+    ///
+    /// Returns whether all directories could be looked at: there are no more than
+    /// [`ToolConfinement::WATCHED`].
+    #[must_use]
+    pub fn watch(&mut self, roots: Vec<PathBuf>, names: Vec<String>) -> bool {
+        self.scanner = Arc::new(Scanner::new(roots, names));
+        !self.scanner.scan().is_cut
     }
 
     /// What a program runs in that was not asked about, such as a hook.
@@ -101,6 +140,7 @@ impl ToolConfinement {
             SandboxProfile::clone(&self.profile),
             Vec::new(),
             Path::new("/"),
+            false,
         )
     }
 
@@ -117,7 +157,8 @@ impl ToolConfinement {
         if context.is_read_only {
             self.close(&mut profile);
         }
-        self.widened(profile, context.grants.clone(), directory)
+        let grants = context.grants.clone();
+        self.widened(profile, grants, directory, context.is_read_only)
             .map(Some)
     }
 
@@ -138,29 +179,40 @@ impl ToolConfinement {
         mut profile: SandboxProfile,
         grants: Vec<Grant>,
         directory: &Path,
+        is_read_only: bool,
     ) -> Result<Wall, ToolError> {
         let mut everything = self.policy.network == Reach::Everything;
         let mut hosts: Vec<String> = match &self.policy.network {
             Reach::Hosts(hosts) => hosts.clone(),
             Reach::Nothing | Reach::Everything => Vec::new(),
         };
+        let mut new = Vec::new();
         for grant in grants {
+            let is_included = self.policy.includes(&grant);
             match grant {
-                Grant::Write(path) => {
-                    let path = place(&path);
-                    let obeyed = self
-                        .obeyed
-                        .iter()
-                        .filter(|obeyed| obeyed.starts_with(&path));
-                    profile.read_only.extend(obeyed.cloned());
-                    profile.writable.push(path);
-                }
+                Grant::Write(path) => match path.canonicalize() {
+                    Ok(path) => {
+                        let obeyed = self
+                            .obeyed
+                            .iter()
+                            .filter(|obeyed| obeyed.starts_with(&path));
+                        profile.read_only.extend(obeyed.cloned());
+                        profile.writable.push(path);
+                    }
+                    Err(_) if is_included => {}
+                    Err(_) => new.push(path),
+                },
                 Grant::Network => everything = true,
                 Grant::Host(host) => hosts.push(host),
                 // Without a wall there is nothing to be widened.
                 Grant::Unconfined => {}
             }
         }
+        let has_mounts = self.sandbox.enforced().mechanism != tooloop_exec::Mechanism::Landlock;
+        let staging = Staging::prepare(new, &self.obeyed, has_mounts, &mut profile)?;
+        let late = self.look_after_left();
+        // What is read-only as a whole holds nothing that could be made.
+        let guard = (!is_read_only).then(|| Guard::begin(&self.scanner, &mut profile));
         let mut proxy = None;
         profile.network = if everything {
             SandboxNetwork::On
@@ -182,9 +234,23 @@ impl ToolConfinement {
             },
             proxy,
             confinement: self.policy.clone(),
-            absent: self.absent.clone(),
+            guard,
+            staging: Some(staging),
+            late,
+            left: Arc::clone(&self.left),
             directory: directory.to_owned(),
         })
+    }
+
+    /// Takes back what processes that were left running have made.
+    fn look_after_left(&self) -> Vec<Removal> {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let removals = left.iter().flat_map(|left| left.guard.end()).collect();
+        left.retain(|left| {
+            let mut processes = left.processes.iter();
+            processes.any(|number| Path::new(&format!("/proc/{number}")).exists())
+        });
+        removals
     }
 
     fn start_proxy(&self, hosts: &[String]) -> Result<SandboxProxy, ToolError> {
@@ -199,28 +265,17 @@ impl ToolConfinement {
     }
 }
 
-/// Where something is written that may not be there yet: the folder that it is to be in then.
-fn place(path: &Path) -> PathBuf {
-    let there = path
-        .ancestors()
-        .find(|path| std::fs::symlink_metadata(path).is_ok());
-    let there = there.unwrap_or(path);
-    // A grant for a file that is not there must not open the whole system.
-    let there = if there.parent().is_none() {
-        path
-    } else {
-        there
-    };
-    there.canonicalize().unwrap_or_else(|_| there.to_owned())
-}
-
 /// What one call runs in. To be kept until the call is over: the way to its hosts ends with it.
 #[derive(Debug)]
 pub struct Wall {
     confined: Confined,
     proxy: Option<SandboxProxy>,
     confinement: Confinement,
-    absent: Vec<PathBuf>,
+    guard: Option<Guard>,
+    staging: Option<Staging>,
+    /// What others have left behind, found when this one began.
+    late: Vec<Removal>,
+    left: Arc<Mutex<Vec<Left>>>,
     /// Where it runs.
     directory: PathBuf,
 }
@@ -234,30 +289,35 @@ impl Wall {
 }
 
 impl Wall {
-    /// Removes what must not be there; gives the paths of what was.
-    fn clear(&self) -> Vec<PathBuf> {
-        let mut cleared = Vec::new();
-        for path in &self.absent {
-            let Ok(found) = std::fs::symlink_metadata(path) else {
-                continue;
-            };
-            let removed = if found.is_dir() {
-                std::fs::remove_dir_all(path)
-            } else {
-                std::fs::remove_file(path)
-            };
-            if removed.is_ok() {
-                cleared.push(path.clone());
-            }
+    /// Takes back what must not stay, and moves what was granted to its place. Done once.
+    /// `processes`: what of the command still runs.
+    fn finish(&mut self, processes: &[u32]) -> Vec<Removal> {
+        let mut removals = std::mem::take(&mut self.late);
+        removals.extend(self.staging.take().map(Staging::end).unwrap_or_default());
+        let Some(guard) = self.guard.take() else {
+            return removals;
+        };
+        removals.extend(guard.end());
+        if !processes.is_empty() {
+            let processes = processes.to_vec();
+            let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+            left.push(Left { guard, processes });
         }
-        cleared
+        removals
+    }
+
+    /// The same for who has no result to put it into: a note for each thing that was taken back.
+    pub(crate) fn finish_with_notes(&mut self) -> Vec<String> {
+        let removals = self.finish(&[]);
+        let told = refusals::of_removals(&removals);
+        told.map(|refusal| format!("({refusal})")).collect()
     }
 }
 
 impl Drop for Wall {
     fn drop(&mut self) {
         // Nobody may have looked for refusals.
-        drop(self.clear());
+        drop(self.finish(&[]));
     }
 }
 

@@ -8,10 +8,11 @@
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
-use tooloop_exec::{Mechanism, Output, SandboxNetwork, SandboxProfile};
+use tooloop_exec::{Mechanism, Outcome, SandboxNetwork, SandboxProfile};
 use tooloop_policy::Grant;
 use tooloop_tool::SandboxRefusal;
 
+use super::guard::Removal;
 use super::{TempView, Wall};
 
 /// How many lines of output are looked at, from the end.
@@ -22,6 +23,9 @@ const BEFORE: usize = 4;
 
 /// How many refusals are told.
 const MOST: usize = 5;
+
+/// How many paths are named of those that were taken back for the same reason.
+const NAMED: usize = 10;
 
 /// The words of errors about files, as mounts give them.
 const READ_ONLY: [&str; 4] = [
@@ -57,26 +61,31 @@ const NETWORK_ERRORS: [&str; 12] = [
 ];
 
 impl Wall {
-    /// What it refused to the command that printed this.
-    pub(crate) fn refusals(&self, output: &Output) -> Vec<SandboxRefusal> {
-        let output = if output.left_out > 0 {
-            &output.tail
+    /// What it refused to the command that came to this end, and what of it was taken back.
+    pub(crate) fn refusals(&mut self, outcome: &Outcome) -> Vec<SandboxRefusal> {
+        let left: Vec<u32> = outcome
+            .leftovers
+            .iter()
+            .map(|process| process.pid)
+            .collect();
+        let removals = self.finish(&left);
+        let output = if outcome.output.left_out > 0 {
+            &outcome.output.tail
         } else {
-            &output.head
+            &outcome.output.head
         };
-        let mut found: Vec<SandboxRefusal> = Vec::new();
+        let mut found: Vec<SandboxRefusal> = of_removals(&removals).collect();
+        let most = found.len() + MOST;
         let mut add = |refusal: SandboxRefusal| {
-            if found.len() < MOST && !found.contains(&refusal) {
+            if found.len() < most && !found.contains(&refusal) {
                 found.push(refusal);
             }
         };
-        for path in self.clear() {
-            add(SandboxRefusal {
-                what: format!("making {}", path.display()),
-                rule: "it would lead git to another repository, so it was removed again".into(),
-                grant: None,
-            });
-        }
+        let mut profile = SandboxProfile::clone(&self.confined.profile);
+        // What a protected link leads to is protected too.
+        let real = profile.read_only.iter();
+        let real: Vec<PathBuf> = real.filter_map(|path| path.canonicalize().ok()).collect();
+        profile.read_only.extend(real);
         if let Some(proxy) = &self.proxy {
             for denied in proxy.take_denials() {
                 let host = denied.host.clone();
@@ -100,10 +109,10 @@ impl Wall {
                 let path = near.iter().rev().find_map(|line| {
                     paths(line, &self.directory)
                         .into_iter()
-                        .find(|path| is_refused(path, &self.confined.profile))
+                        .find_map(|path| refused(&path, &profile))
                 });
                 if let Some(path) = path {
-                    add(self.write_refused(path));
+                    add(self.write_refused(path, &profile));
                 }
             }
             if has_mounts && lower.contains("no such file or directory") {
@@ -138,8 +147,7 @@ impl Wall {
             && std::fs::symlink_metadata(path).is_ok()
     }
 
-    fn write_refused(&self, path: PathBuf) -> SandboxRefusal {
-        let profile = &self.confined.profile;
+    fn write_refused(&self, path: PathBuf, profile: &SandboxProfile) -> SandboxRefusal {
         let is_protected = profile
             .read_only
             .iter()
@@ -172,6 +180,37 @@ impl Wall {
             grant: Some(Grant::Write(path).to_string()),
         }
     }
+}
+
+/// What was taken back, told together where the reason is the same.
+pub(super) fn of_removals(removals: &[Removal]) -> impl Iterator<Item = SandboxRefusal> {
+    let mut groups: Vec<(&str, bool, Vec<&Path>)> = Vec::new();
+    for removal in removals {
+        let same = groups
+            .iter_mut()
+            .find(|(why, grantable, _)| *why == removal.why && *grantable == removal.is_grantable);
+        match same {
+            Some((_, _, paths)) => paths.push(&removal.path),
+            None => groups.push((&removal.why, removal.is_grantable, vec![&removal.path])),
+        }
+    }
+    let told = groups.into_iter().map(|(why, is_grantable, paths)| {
+        let first = paths
+            .iter()
+            .take(NAMED)
+            .map(|path| path.display().to_string());
+        let mut what = first.collect::<Vec<_>>().join(", ");
+        if paths.len() > NAMED {
+            what.push_str(&format!(" and {} more", paths.len() - NAMED));
+        }
+        let grant = paths.first().filter(|_| is_grantable);
+        SandboxRefusal {
+            what: format!("making {what}"),
+            rule: why.to_owned(),
+            grant: grant.map(|path| Grant::Write(path.to_path_buf()).to_string()),
+        }
+    });
+    told.take(MOST).collect::<Vec<_>>().into_iter()
 }
 
 fn network_refused(line: &str) -> SandboxRefusal {
@@ -247,15 +286,11 @@ fn paths(line: &str, directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Whether the profile alone keeps a path from being written.
-fn is_refused(path: &Path, profile: &SandboxProfile) -> bool {
+/// Where a path really leads, if the profile alone keeps it from being written.
+fn refused(path: &Path, profile: &SandboxProfile) -> Option<PathBuf> {
     // The nearest that is there: links in it are followed, as the command's were.
-    let Some(there) = path.ancestors().find(|path| path.exists()) else {
-        return false;
-    };
-    let Ok(real) = there.canonicalize() else {
-        return false;
-    };
+    let there = path.ancestors().find(|path| path.exists())?;
+    let real = there.canonicalize().ok()?;
     let whole = match path.strip_prefix(there) {
         Ok(below) if !below.as_os_str().is_empty() => real.join(below),
         Ok(_) | Err(_) => real.clone(),
@@ -265,10 +300,10 @@ fn is_refused(path: &Path, profile: &SandboxProfile) -> bool {
         || is_below(&profile.writable) && !is_below(&profile.read_only);
     let system = ["/dev", "/proc", "/sys"];
     if may || system.iter().any(|folder| whole.starts_with(folder)) {
-        return false;
+        return None;
     }
     // Who could not write it without a sandbox was not refused by it.
-    access(&real, Access::WRITE_OK).is_ok()
+    access(&real, Access::WRITE_OK).is_ok().then_some(whole)
 }
 
 #[cfg(test)]
@@ -281,6 +316,7 @@ mod tests {
             read_only: vec![writable.join(".git/config")],
             hidden: Vec::new(),
             temp: "/nowhere/temp".into(),
+            staged: Vec::new(),
             network: SandboxNetwork::Off,
         }
     }
@@ -332,12 +368,12 @@ mod tests {
             ("Permission denied".into(), None),
             (
                 "touch: cannot touch ‘../o/x’: Read-only file system".into(),
-                Some(inside.join("../o/x")),
+                Some(outside.join("x")),
             ),
         ] {
             let found = paths(&line, &inside)
                 .into_iter()
-                .find(|path| is_refused(path, &profile));
+                .find_map(|path| refused(&path, &profile));
             assert_eq!(found, expected, "{line}");
         }
     }

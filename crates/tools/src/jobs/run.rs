@@ -20,7 +20,7 @@ pub(super) async fn run(
     job: Arc<Job>,
     ops: Arc<dyn Ops>,
     command: Command,
-    wall: Option<Wall>,
+    mut wall: Option<Wall>,
     started: oneshot::Sender<Result<(), StartError>>,
     stall_after: Duration,
 ) {
@@ -66,8 +66,8 @@ pub(super) async fn run(
             ran
         }
     };
-    let refusals = match (&ran, &wall) {
-        (Ok(outcome), Some(wall)) => wall.refusals(&outcome.output),
+    let refusals = match (&ran, &mut wall) {
+        (Ok(outcome), Some(wall)) => wall.refusals(outcome),
         (Ok(_) | Err(_), _) => Vec::new(),
     };
     job.finish(&ran, &refusals);

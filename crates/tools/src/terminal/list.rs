@@ -59,7 +59,7 @@ impl Terminals {
         terminal: Terminal,
         size: TerminalSize,
         background: &Background,
-        (wall, grants): (Option<Wall>, Vec<Grant>),
+        (mut wall, grants): (Option<Wall>, Vec<Grant>),
     ) -> Arc<Live> {
         let mut list = self.list();
         while list.tasks.try_join_next().is_some() {}
@@ -88,9 +88,12 @@ impl Terminals {
         ));
         list.all.push_back(Arc::clone(&live));
         let watched = live::watch(Arc::clone(&live), sender);
+        let ended = Arc::clone(&live);
         list.tasks.spawn(async move {
             watched.await;
             // The way out of the sandbox is there as long as the program is.
+            let notes = wall.as_mut().map(Wall::finish_with_notes);
+            ended.add_notes(notes.unwrap_or_default());
             drop(wall);
         });
         live

@@ -46,6 +46,8 @@ struct State {
     size: TerminalSize,
     shown: u64,
     end: Option<String>,
+    /// What the sandbox took back when it had ended.
+    notes: Vec<String>,
     is_stopped: bool,
     /// As long as it runs. It ends without a word: who wants to know looks at the screen.
     work: Option<Work>,
@@ -61,6 +63,14 @@ pub(super) enum Typed {
 }
 
 impl Live {
+    pub(super) fn add_notes(&self, notes: Vec<String>) {
+        self.state().notes.extend(notes);
+    }
+
+    pub(super) fn notes(&self) -> Vec<String> {
+        self.state().notes.clone()
+    }
+
     pub(super) fn new(
         id: String,
         title: String,
@@ -82,6 +92,7 @@ impl Live {
                 size,
                 shown: 0,
                 end: None,
+                notes: Vec::new(),
                 is_stopped: false,
                 work: Some(work),
             }),

@@ -322,7 +322,10 @@ fn show(live: &Live, note: Option<&str>) -> ToolOutput {
         text.push('\n');
     }
     text.push_str("---\n");
-    if let Some(note) = note {
+    for note in note
+        .into_iter()
+        .chain(live.notes().iter().map(String::as_str))
+    {
         text.push_str(note);
         text.push('\n');
     }

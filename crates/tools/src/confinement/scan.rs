@@ -1,0 +1,226 @@
+//! Finds repositories and protected entries below the directories that commands write.
+//!
+//! A search looks at each directory once. What it found is kept, and a later search reads only those
+//! directories again whose change time is another one. No program can set that time.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How many directories are looked at.
+pub(super) const MOST: usize = 20_000;
+
+/// A directory that changed so recently may change again without a new time.
+const UNSURE_SECONDS: u64 = 1;
+
+/// Searches the same directories again and again.
+#[derive(Debug, Default)]
+pub(super) struct Scanner {
+    roots: Vec<PathBuf>,
+    /// Relative paths.
+    names: Vec<String>,
+    known: Mutex<HashMap<PathBuf, Directory>>,
+}
+
+/// What a search found. No link was followed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Directories of repositories, of submodules and of linked working trees.
+    pub(super) repositories: BTreeSet<PathBuf>,
+    /// What is called `.git` and is a file or a link.
+    pub(super) leads: BTreeSet<PathBuf>,
+    /// Protected entries.
+    pub(super) entries: BTreeSet<PathBuf>,
+    /// Links on the way to protected entries.
+    pub(super) links: BTreeSet<PathBuf>,
+    /// Some directories were not looked at.
+    pub(super) is_cut: bool,
+}
+
+/// A directory as it was.
+#[derive(Debug, Clone, Default)]
+struct Directory {
+    stamp: Stamp,
+    /// The directories in it.
+    folders: Vec<OsString>,
+    /// First parts of protected entries, and whether they are links.
+    starts: Vec<(OsString, bool)>,
+    /// Whether there is a `.git` that is a file or a link.
+    has_lead: bool,
+    is_repository: bool,
+}
+
+/// Device, number, and change time of a directory.
+type Stamp = (u64, u64, i64, i64);
+
+fn stamp(metadata: &Metadata) -> Stamp {
+    let (device, number) = (metadata.dev(), metadata.ino());
+    (device, number, metadata.ctime(), metadata.ctime_nsec())
+}
+
+impl Scanner {
+    /// `names`: protected entries, relative to whatever directory they are in.
+    pub(super) fn new(roots: Vec<PathBuf>, names: Vec<String>) -> Self {
+        Self {
+            roots,
+            names,
+            known: Mutex::default(),
+        }
+    }
+
+    /// Searches all of it.
+    pub(super) fn scan(&self) -> Found {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = HashMap::with_capacity(known.len());
+        let mut found = Found::default();
+        let mut open: VecDeque<PathBuf> = self.roots.iter().cloned().collect();
+        while let Some(path) = open.pop_front() {
+            if next.contains_key(&path) {
+                continue;
+            }
+            if next.len() >= MOST {
+                found.is_cut = true;
+                break;
+            }
+            let Ok(metadata) = fs::symlink_metadata(&path) else {
+                continue;
+            };
+            if !metadata.is_dir() {
+                continue;
+            }
+            let stamp = stamp(&metadata);
+            let directory = match known.remove(&path) {
+                Some(directory) if directory.stamp == stamp => directory,
+                _ => self.read(&path, stamp),
+            };
+            self.add(&path, &directory, &mut found);
+            for name in &directory.folders {
+                // Of what a repository stores nothing is run.
+                if !(directory.is_repository && name == "objects") {
+                    open.push_back(path.join(name));
+                }
+            }
+            next.insert(path, directory);
+        }
+        *known = next;
+        found
+    }
+
+    fn read(&self, path: &Path, stamp: Stamp) -> Directory {
+        let mut directory = Directory::default();
+        let (mut head, mut objects, mut refs, mut common) = (false, false, false, false);
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
+            head |= name == "HEAD";
+            objects |= name == "objects";
+            refs |= name == "refs";
+            common |= name == "commondir";
+            directory.has_lead |= name == ".git" && !kind.is_dir();
+            let is_start = |whole: &String| {
+                let first = whole.split('/').next();
+                first.is_some_and(|first| OsStr::new(first) == name)
+            };
+            if self.names.iter().any(is_start) {
+                directory.starts.push((name.clone(), kind.is_symlink()));
+            }
+            if kind.is_dir() {
+                directory.folders.push(name);
+            }
+        }
+        directory.is_repository =
+            head && (objects && refs || common) || path.file_name() == Some(OsStr::new(".git"));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let changed = u64::try_from(stamp.2).unwrap_or(0);
+        if now.is_ok_and(|now| now.as_secs() > changed.saturating_add(UNSURE_SECONDS)) {
+            directory.stamp = stamp;
+        }
+        directory
+    }
+
+    fn add(&self, path: &Path, directory: &Directory, found: &mut Found) {
+        if directory.is_repository {
+            found.repositories.insert(path.to_path_buf());
+        }
+        if directory.has_lead {
+            found.leads.insert(path.join(".git"));
+        }
+        for (start, is_link) in &directory.starts {
+            if *is_link {
+                found.links.insert(path.join(start));
+            }
+            let names = self.names.iter().filter(|name| {
+                let first = name.split('/').next();
+                first.is_some_and(|first| OsStr::new(first) == start)
+            });
+            for name in names {
+                let entry = path.join(name);
+                if fs::symlink_metadata(&entry).is_ok() {
+                    found.entries.insert(entry);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn repositories_and_entries_are_found_at_any_depth() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let at = |path: &str| root.join(path);
+        for path in [
+            "a/b/.git/modules/lib/m/objects",
+            "a/b/.git/modules/lib/m/refs",
+            "a/b/.git/objects/aa/.git",
+            "bare/objects",
+            "bare/refs",
+            "c/.agent",
+            "real",
+        ] {
+            fs::create_dir_all(at(path)).unwrap();
+        }
+        for path in [
+            "a/b/.git/modules/lib/m/HEAD",
+            "bare/HEAD",
+            "c/.agent/hooks",
+            "d.git",
+        ] {
+            fs::write(at(path), "").unwrap();
+        }
+        fs::write(at("real/hooks"), "").unwrap();
+        fs::write(at("real/.git"), "gitdir: ../bare").unwrap();
+        symlink("../real", at("a/.agent")).unwrap();
+        let scanner = Scanner::new(
+            vec![root.clone(), at("a")],
+            vec![".agent/hooks".into(), ".mcp".into()],
+        );
+        let found = scanner.scan();
+        let set = |paths: &[&str]| paths.iter().map(|path| at(path)).collect::<BTreeSet<_>>();
+        let expected = Found {
+            repositories: set(&["a/b/.git", "a/b/.git/modules/lib/m", "bare"]),
+            leads: set(&["real/.git"]),
+            entries: set(&["c/.agent/hooks", "a/.agent/hooks"]),
+            links: set(&["a/.agent"]),
+            is_cut: false,
+        };
+        assert_eq!(found, expected);
+        // What comes later is found too, and what is gone is not.
+        fs::write(at("c/.mcp"), "").unwrap();
+        fs::remove_dir_all(at("a")).unwrap();
+        let found = scanner.scan();
+        assert_eq!(found.entries, set(&["c/.agent/hooks", "c/.mcp"]));
+        assert_eq!(found.repositories, set(&["bare"]));
+    }
+}

@@ -176,9 +176,12 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 impl Found {
     /// The types, with the models that they name: `model` gives one, if it can be had. A name that
     /// stands for one of another product's models means the session's own.
+    ///
+    /// A folder's file names a model of the provider in use only: `is_served` says whether one is.
     pub(crate) fn types(
         &mut self,
         explore_model: Option<&str>,
+        is_served: impl Fn(&str) -> bool,
         mut model: impl FnMut(&str) -> Result<AgentModel, String>,
     ) -> AgentTypes {
         let mut kinds = Vec::new();
@@ -189,8 +192,12 @@ impl Found {
             let usual = explore_model.filter(|_| one.file.is_none() && kind.name == "explore");
             if let Some(name) = own.or(usual) {
                 // What a folder says must not send a conversation elsewhere.
-                let wanted = if one.is_folders && names_provider(name) {
-                    Err("a folder's agent does not choose the provider".into())
+                let wanted = if one.is_folders && names_provider(name) && !is_served(name) {
+                    let file = one.file.as_deref().unwrap_or_else(|| Path::new(""));
+                    Err(format!(
+                        "`model` in {} is not applied: a folder's agent does not choose the provider",
+                        clean(&file.display().to_string())
+                    ))
                 } else {
                     model(name)
                 };
@@ -308,6 +315,7 @@ mod tests {
         for (name, model, is_folders) in [
             ("plain", "small", true),
             ("elsewhere", "xai/small", true),
+            ("same", "groq/small", true),
             ("own", "xai/small", false),
             ("word", compat::MODEL_WORDS[0], true),
             ("missing", "none", true),
@@ -328,14 +336,18 @@ mod tests {
             file: None,
             is_folders: false,
         });
-        let types = found.types(Some("cheap"), |name| match name {
-            "none" => Err("there is no such model".into()),
-            name => Ok(AgentModel {
-                name: name.into(),
-                max_output_tokens: None,
-                escalated_output_tokens: None,
-            }),
-        });
+        let types = found.types(
+            Some("cheap"),
+            |name| name.starts_with("groq/"),
+            |name| match name {
+                "none" => Err("there is no such model".into()),
+                name => Ok(AgentModel {
+                    name: name.into(),
+                    max_output_tokens: None,
+                    escalated_output_tokens: None,
+                }),
+            },
+        );
         let models: Vec<_> = types
             .types()
             .iter()
@@ -352,9 +364,16 @@ mod tests {
             ("missing", None),
             ("own", Some("xai/small")),
             ("plain", Some("small")),
+            ("same", Some("groq/small")),
             ("word", None),
         ];
         assert_eq!(models, expected);
         assert_eq!(found.warnings.len(), 2, "{:?}", found.warnings);
+        assert!(
+            found
+                .warnings
+                .iter()
+                .any(|warning| warning.contains("`model` in f.md"))
+        );
     }
 }

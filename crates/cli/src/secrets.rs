@@ -16,8 +16,21 @@ use crate::telemetry;
 
 /// What commands may see of this process's environment.
 pub(crate) fn rules(settings: &Settings) -> EnvironmentRules {
+    rules_for(settings, std::env::vars_os())
+}
+
+fn rules_for(
+    settings: &Settings,
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+) -> EnvironmentRules {
+    // A value that looks like a key is one, whatever the name.
+    let keys = variables.into_iter().filter_map(|(name, value)| {
+        let is_key = Redactor::recognizes(value.to_str()?);
+        name.into_string().ok().filter(|_| is_key)
+    });
     let mut withhold: Vec<String> = KEY_VARIABLES.iter().map(ToString::to_string).collect();
     withhold.extend(telemetry::WITHHELD.iter().map(ToString::to_string));
+    withhold.extend(keys.filter(|name| !is_plain(name)));
     withhold.extend(settings.withhold_environment.iter().cloned());
     EnvironmentRules {
         withhold,
@@ -61,18 +74,21 @@ fn redactor(
                 .as_ref()
                 .is_some_and(|key| name == key.as_str())
     };
-    let keys = variables
+    // A provider's key is hidden also where commands may see it.
+    let keys: Vec<_> = variables
         .iter()
         .filter(|(name, _)| is_key(name))
-        .filter_map(|(_, value)| value.to_str().map(str::to_owned));
-    let keys: Vec<String> = keys.collect();
-    // Withheld, but no secrets: the names of a trace, and settings, such as the name of a variable.
-    let is_plain = |name: &OsString| {
-        let name = name.to_string_lossy();
-        name == "TRACEPARENT" || name == "TRACESTATE" || name.starts_with(settings::PREFIX)
-    };
-    let named = variables.into_iter().filter(|(name, _)| !is_plain(name));
-    Redactor::of_variables(Environment::secrets(named, rules)).with(keys)
+        .cloned()
+        .collect();
+    let named = variables
+        .into_iter()
+        .filter(|(name, _)| !is_plain(&name.to_string_lossy()));
+    Redactor::of_variables(Environment::secrets(named, rules).chain(keys))
+}
+
+/// Withheld, but no secrets: the names of a trace, and settings, such as the name of a variable.
+fn is_plain(name: &str) -> bool {
+    name == "TRACEPARENT" || name == "TRACESTATE" || name.starts_with(settings::PREFIX)
 }
 
 #[cfg(test)]
@@ -88,14 +104,16 @@ mod tests {
             ..Settings::default()
         };
         let variables = [
-            (KEY_VARIABLES[0], "provider-key"),
-            (KEY_VARIABLES[1], "password"),
+            (KEY_VARIABLES[0], "provider-key-1"),
+            (KEY_VARIABLES[1], "lm-studio"),
+            ("API_KEY", "function"),
+            ("STRIPE", "sk_live_4eC39HqLyjWDarjtT1"),
             ("TEAM_LOGIN", "team-login-1"),
             ("MINE", "mine-all-mine"),
             ("GITHUB_TOKEN", "git-token-1"),
             ("DB_PASSWORD", "localhost"),
             ("DEPLOY_TOKEN", "deploy-token"),
-            ("DATABASE_URL", "db://app:inner-word@db.corp/"),
+            ("DATABASE_URL", "db://app:inner-word-1@db.corp/"),
             (
                 "TRACEPARENT",
                 "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
@@ -104,16 +122,18 @@ mod tests {
             ("TOOLOOP_KEY_VARIABLE", "TEAM_LOGIN"),
         ];
         let variables = variables.map(|(name, value)| (name.into(), value.into()));
-        let redactor = redactor(&settings, &rules(&settings), variables);
-        let hidden = "[redacted]";
+        let rules = rules_for(&settings, variables.clone());
+        let redactor = redactor(&settings, &rules, variables);
         for (text, expected) in [
-            // A key is one whatever it looks like.
-            ("provider-key", hidden),
-            ("password", hidden),
-            ("team-login-1", hidden),
-            ("mine-all-mine", hidden),
-            ("git-token-1", hidden),
-            ("inner-word", hidden),
+            ("provider-key-1", "[masked******]"),
+            ("team-login-1", "[masked****]"),
+            ("mine-all-mine", "[masked*****]"),
+            ("git-token-1", "[masked***]"),
+            ("inner-word-1", "[masked****]"),
+            ("sk_live_4eC39HqLyjWDarjtT1", "[masked******************]"),
+            // A plain word stands in ordinary text.
+            ("lm-studio", "lm-studio"),
+            ("function", "function"),
             ("localhost", "localhost"),
             // Somebody wants it to be seen.
             ("deploy-token", "deploy-token"),

@@ -33,7 +33,7 @@ use crate::prompt::{self, Ingredients, Prompt};
 use crate::replay;
 use crate::secrets;
 use crate::sessions;
-use crate::settings::{self, Loaded, Settings};
+use crate::settings::{self, Loaded, Settings, served};
 use crate::telemetry::{self, Telemetry};
 use crate::toolset::{self, Materials, ToolSet};
 use crate::wall::{Attempt, SandboxReport, Tried, Wall};
@@ -173,7 +173,11 @@ pub(crate) fn agents(
         wanted: settings.max_output_tokens,
     };
     let mut provider = provider;
-    let types = found.types(settings.explore_model.as_deref(), |name| {
+    let is_served = |name: &str| {
+        let own = settings.model.as_deref();
+        served(settings, own, &environment) == served(settings, Some(name), &environment)
+    };
+    let types = found.types(settings.explore_model.as_deref(), is_served, |name| {
         let with = with_model(settings, Arc::clone(&provider), "the model", name);
         let (with, name) = with.map_err(|failure| failure.message)?;
         provider = with;

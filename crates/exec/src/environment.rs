@@ -4,8 +4,9 @@ use std::ffi::{OsStr, OsString};
 
 use crate::platform::MARK;
 
-/// A variable with one of these in its name is taken for a secret.
-const SECRET: [&str; 9] = [
+/// A variable is taken for a secret if one of these is a word of its name (`API_KEY`, `token2`), in
+/// the singular or in the plural, or the end of a word (`APIKEY`, `authToken`).
+const SECRET_WORDS: [&str; 11] = [
     "KEY",
     "TOKEN",
     "SECRET",
@@ -15,10 +16,36 @@ const SECRET: [&str; 9] = [
     "CREDENTIAL",
     "WEBHOOK",
     "COOKIE",
+    "PASS",
+    "PWD",
 ];
 
-/// So is one whose name ends in one of these, as a word of its own.
-const SECRET_ENDS: [&str; 5] = ["_PASS", "_PWD", "_PAT", "_JWT", "_AUTH"];
+/// The same for these, as whole words only.
+const SECRET_WHOLE_WORDS: [&str; 4] = ["BEARER", "CRED", "CREDS", "APIKEYID"];
+
+/// The same for these at the end of a name. Elsewhere in it the value decides.
+const SECRET_ENDS: [&str; 4] = ["PAT", "JWT", "AUTH", "DSN"];
+
+/// With one of these as a word of the name the value decides.
+const VALUE_DECIDES: [&str; 6] = ["PAT", "JWT", "AUTH", "DSN", "PRIVATE", "SK"];
+
+/// Longer words that end like a word for a secret.
+const ORDINARY_WORDS: [&str; 14] = [
+    "PWD",
+    "OLDPWD",
+    "MONKEY",
+    "DONKEY",
+    "TURKEY",
+    "HOCKEY",
+    "WHISKEY",
+    "HOTKEY",
+    "COMPASS",
+    "BYPASS",
+    "TRESPASS",
+    "OVERPASS",
+    "UNDERPASS",
+    "SURPASS",
+];
 
 /// Files that a shell would run first, and options it would take over.
 const STARTUP: [&str; 5] = ["BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "BASH_XTRACEFD"];
@@ -128,7 +155,7 @@ impl Environment {
     }
 
     /// The variables that are withheld from commands because they are taken for secrets: by name,
-    /// by the list, or because their value is an address with a password in it.
+    /// by the list, or because their value is an address with a login in it.
     ///
     /// An agent of keys (`SSH_AUTH_SOCK`) is none: it gives no key away, and to reach hosts with it
     /// is for rules and sandbox to judge.
@@ -183,16 +210,52 @@ fn is_withheld(name: &OsStr, value: &OsStr) -> bool {
 }
 
 fn is_secret(name: &OsStr, value: &OsStr) -> bool {
-    let upper = name.to_string_lossy().to_ascii_uppercase();
-    SECRET.iter().any(|word| upper.contains(word))
-        || SECRET_ENDS.iter().any(|end| upper.ends_with(end))
-        // Without its proxy a command would reach nothing.
-        || !upper.ends_with("_PROXY") && holds_password(&value.to_string_lossy())
+    let name = name.to_string_lossy();
+    let value = value.to_string_lossy();
+    // Without its proxy a command would reach nothing.
+    let is_proxy = name.to_ascii_uppercase().ends_with("_PROXY");
+    names_a_secret(&name, &value) || !is_proxy && holds_login(&value)
 }
 
-/// Whether a value is an address such as `scheme://user:password@host`, of another host than this
-/// machine: what is written there is for tests, and they need it.
-fn holds_password(value: &str) -> bool {
+/// Whether a name is that of a secret, with a value of doubtful names.
+fn names_a_secret(name: &str, value: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    let words = upper.split(|char: char| !char.is_ascii_alphabetic());
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let is_lone = words.len() == 1;
+    let names = |word: &str| {
+        let singular = word.strip_suffix('S').unwrap_or(word);
+        let is_word = |secret: &&str| *secret == word || *secret == singular;
+        let ends = |secret: &&str| word.ends_with(secret) || singular.ends_with(secret);
+        // The working directory.
+        let is_ordinary =
+            |one: &&str| (*one != "PWD" || is_lone) && (*one == word || *one == singular);
+        !ORDINARY_WORDS.iter().any(|one| is_ordinary(one))
+            && (SECRET_WHOLE_WORDS.iter().any(|secret| is_word(secret))
+                || SECRET_WORDS.iter().any(|secret| ends(secret)))
+    };
+    let ends = words.last().is_some_and(|last| SECRET_ENDS.contains(last));
+    let is_doubtful = || words.iter().any(|word| VALUE_DECIDES.contains(word));
+    words.iter().any(|word| names(word)) || ends || is_doubtful() && is_machine_made(value)
+}
+
+/// Whether a value has a part that only a machine would write, and is no path.
+fn is_machine_made(value: &str) -> bool {
+    const LEAST: usize = 12;
+    let is_made = |part: &str| {
+        let has = |kind: fn(&u8) -> bool| part.bytes().any(|byte| kind(&byte));
+        part.len() >= LEAST && has(u8::is_ascii_alphabetic) && has(u8::is_ascii_digit)
+    };
+    !value.starts_with(['/', '~', '.'])
+        && value
+            .split(|char: char| !char.is_ascii_alphanumeric())
+            .any(is_made)
+}
+
+/// Whether a value is an address with a password (`scheme://user:password@host`) or with a key for
+/// a user (`scheme://key@host`). The host is another one than this machine: tests need what is
+/// written there.
+fn holds_login(value: &str) -> bool {
     let Some((scheme, rest)) = value.split_once("://") else {
         return false;
     };
@@ -201,11 +264,12 @@ fn holds_password(value: &str) -> bool {
     let Some((login, host)) = authority.rsplit_once('@') else {
         return false;
     };
-    let has_password = login
-        .split_once(':')
-        .is_some_and(|(_, password)| !password.is_empty());
+    let is_secret = match login.split_once(':') {
+        Some((user, password)) => !password.is_empty() || is_machine_made(user),
+        None => is_machine_made(login),
+    };
     let here = ["localhost", "127.", "[::1]"];
-    scheme.bytes().all(is_scheme) && has_password && !here.iter().any(|name| host.starts_with(name))
+    scheme.bytes().all(is_scheme) && is_secret && !here.iter().any(|name| host.starts_with(name))
 }
 
 #[cfg(test)]
@@ -259,6 +323,40 @@ mod tests {
             ("BITBUCKET_PAT", "x", true),
             ("npm_config__auth", "x", true),
             ("SLACK_WEBHOOK_URL", "x", true),
+            ("DBPASS", "x", true),
+            ("APIKEY", "x", true),
+            ("GITHUBTOKEN", "x", true),
+            ("githubToken", "x", true),
+            ("API_KEYS", "x", true),
+            ("TOKEN2", "x", true),
+            ("KEY", "x", true),
+            ("CREDS", "x", true),
+            ("AUTH", "x", true),
+            ("BEARER", "x", true),
+            ("BEARER_1", "x", true),
+            ("SENTRY_DSN", "x", true),
+            ("DOCKER_AUTH_CONFIG", r#"{"auth":"ZG9ja2VyOjEyMzQ1"}"#, true),
+            ("AUTH_HEADER", "Basic ZG9ja2VyOjEyMzQ1", true),
+            ("AUTH_METHOD", "password-file", false),
+            ("AUTH_URL", "https://login.example.com/", false),
+            ("STRIPE_SK", "sk_live_4eC39HqLyjWDarjtT1", true),
+            ("LANGUAGE_SK", "slovak", false),
+            ("PRIVATE", "MIIEvQIBADANBgkqhkiG9w0", true),
+            ("NPM_PRIVATE", "true", false),
+            ("KEYMAP", "de-latin1-x", false),
+            ("MONKEYPATCH", "some-value-1", false),
+            ("MONKEY", "x", false),
+            ("DONKEYS", "x", false),
+            ("AUTHORS", "some people", false),
+            ("GIT_AUTHOR_NAME", "some body", false),
+            ("TOKENIZERS_PARALLELISM", "false", false),
+            ("SECRETARY", "x", false),
+            ("COOKIECUTTER_CONFIG", "/x", false),
+            ("KEYBOARD", "x", false),
+            ("PASSENGER_COUNT", "2", false),
+            ("BYPASS_CACHE", "1", false),
+            ("MY_PWD", "x", true),
+            ("GIT_URL", "https://ghp0123456789ab@git.corp/x", true),
             ("PWD", "/x", false),
             ("OLDPWD", "/x", false),
             ("PATH", "/bin", false),

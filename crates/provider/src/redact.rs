@@ -16,9 +16,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use aho_corasick::AhoCorasick;
+use memchr::memmem;
 use serde_json::{Map, Value};
 
-use crate::{KEY_VARIABLES, Secret};
+use crate::Secret;
 
 /// What stands in place of a secret.
 const REDACTED: &str = "[redacted]";
@@ -26,19 +27,9 @@ const REDACTED: &str = "[redacted]";
 /// Shorter values are no secrets worth the name, and occur by chance.
 const SHORTEST: usize = 8;
 
-/// A variable with one of these in its name is taken for a secret, as it is where the environment
-/// of commands is made.
-const SECRET_WORDS: [&str; 9] = [
-    "KEY",
-    "TOKEN",
-    "SECRET",
-    "PASSWORD",
-    "PASSWD",
-    "PASSPHRASE",
-    "CREDENTIAL",
-    "WEBHOOK",
-    "COOKIE",
-];
+/// How the mark begins that covers a known secret in text that a model works with. Stars and a
+/// bracket follow, up to the length of the secret: `[masked****]`.
+const MARK: &str = "[masked";
 
 /// Takes secrets out of text. Cheap to clone.
 ///
@@ -61,6 +52,8 @@ pub struct Redactor {
 /// The secrets that are known by their value.
 struct Known {
     values: BTreeSet<String>,
+    /// The lengths of the values, in bytes: a mark of another length covers none of them.
+    lengths: BTreeSet<usize>,
     search: AhoCorasick,
 }
 
@@ -92,24 +85,33 @@ impl Redactor {
         }
     }
 
-    /// Knows the secrets among the values of these variables: what is no more than a word of the
-    /// trade, a number, an address without a login or a file that there is, is none.
+    /// Knows the secrets among the values of these variables, and the secrets inside them: the
+    /// password of an address, what looks like a key, the lines of a longer text. A plain word, a
+    /// number, an address without a login and the path of a file that exists are no secrets.
     #[must_use]
     pub fn of_variables(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
-        let values = variables.into_iter().filter_map(|(_, value)| {
+        let mut values = Vec::new();
+        for (_, value) in variables {
             // What is not text cannot stand in a text.
-            value
-                .into_string()
-                .ok()
-                .filter(|value| worth::is_secret(value))
-        });
-        let values: Vec<String> = values.collect();
-        let passwords: Vec<String> = values
-            .iter()
-            .filter_map(|value| worth::password(value))
-            .map(str::to_owned)
-            .collect();
-        Self::new(values.into_iter().chain(passwords))
+            let Ok(value) = value.into_string() else {
+                continue;
+            };
+            if !worth::is_secret(&value) {
+                continue;
+            }
+            values.extend(worth::password(&value).map(str::to_owned));
+            let keys = patterns::find(&value).into_iter();
+            values.extend(keys.filter_map(|span| value.get(span).map(str::to_owned)));
+            values.extend(worth::lines(&value).map(str::to_owned));
+            values.push(value);
+        }
+        Self::new(values)
+    }
+
+    /// Whether a value looks like a key, or like an address that works as one.
+    #[must_use]
+    pub fn recognizes(value: &str) -> bool {
+        worth::is_key_address(value) || !patterns::find(value).is_empty()
     }
 
     /// The values that it knows, in all forms that it looks for: for who must hide them by other
@@ -125,23 +127,6 @@ impl Redactor {
         self.known.is_none()
     }
 
-    /// Knows the values of the variables whose names look like those of secrets: the same ones that
-    /// commands do not get to see.
-    ///
-    /// ```
-    /// # use tooloop_provider::Redactor;
-    /// let redactor = Redactor::from_environment([("DB_PASSWORD".into(), "hunter2hunter2".into())]);
-    /// assert_eq!(redactor.redact("as hunter2hunter2."), "as [redacted].");
-    /// // The program's own environment:
-    /// let redactor = Redactor::from_environment(std::env::vars_os());
-    /// # drop(redactor);
-    /// ```
-    #[must_use]
-    pub fn from_environment(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
-        let secret = |(name, _): &(OsString, OsString)| names_a_secret(&name.to_string_lossy());
-        Self::of_variables(variables.into_iter().filter(secret))
-    }
-
     /// The same, knowing more.
     #[must_use]
     pub fn with(self, values: impl IntoIterator<Item = String>) -> Self {
@@ -153,7 +138,8 @@ impl Redactor {
         for value in values {
             let value = value.trim();
             // What stands in for a secret must stay as it is when it is met again.
-            if value.len() >= SHORTEST && !REDACTED.contains(value) {
+            let is_mark = value.bytes().all(|byte| byte == b'*');
+            if value.len() >= SHORTEST && !REDACTED.contains(value) && !is_mark {
                 all.extend(escaped(value));
                 all.extend(forms::base64(value));
                 all.insert(value.to_owned());
@@ -164,6 +150,7 @@ impl Redactor {
         }
         let known = AhoCorasick::new(&all).ok().map(|search| {
             Arc::new(Known {
+                lengths: all.iter().map(String::len).collect(),
                 values: all,
                 search,
             })
@@ -190,13 +177,43 @@ impl Redactor {
     }
 
     /// The text without the secrets that are known by their value. What only looks like one stays:
-    /// this is for text that somebody works with, as a model does with files.
+    /// this is for text that a model works with, such as a file.
+    ///
+    /// A mark of the same length covers each secret. [`Redactor::mark_in`] recognizes the mark when
+    /// the model writes it back.
     #[must_use]
     pub fn redact_known<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if self.off || text.len() < SHORTEST {
+        let Some(known) = self.known.as_ref().filter(|_| text.len() >= SHORTEST) else {
             return Cow::Borrowed(text);
+        };
+        let mut clean: Option<Vec<u8>> = None;
+        for found in known.search.find_overlapping_iter(text) {
+            let clean = clean.get_or_insert_with(|| text.as_bytes().to_vec());
+            if let Some(place) = clean.get_mut(found.range()) {
+                cover(place);
+            }
         }
-        without(text, self.known_in(text))
+        // Values and marks are text, so what is left is text too.
+        clean.map_or(Cow::Borrowed(text), |clean| {
+            Cow::Owned(String::from_utf8_lossy(&clean).into_owned())
+        })
+    }
+
+    /// The first mark in the text that covers a secret, if there is one.
+    #[must_use]
+    pub fn mark_in<'a>(&self, text: &'a str) -> Option<&'a str> {
+        let known = self.known.as_ref()?;
+        memmem::find_iter(text.as_bytes(), MARK).find_map(|start| {
+            let rest = text.get(start..)?;
+            let stars = rest
+                .bytes()
+                .skip(MARK.len())
+                .take_while(|byte| *byte == b'*');
+            let end = MARK.len().saturating_add(stars.count());
+            let length = end.saturating_add(1);
+            let mark = rest.get(..length)?;
+            (mark.ends_with(']') && known.lengths.contains(&length)).then_some(mark)
+        })
     }
 
     fn known_in(&self, text: &str) -> Vec<Range<usize>> {
@@ -288,10 +305,21 @@ fn without(text: &str, spans: Vec<Range<usize>>) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// Whether a variable of this name is taken for a secret.
-fn names_a_secret(name: &str) -> bool {
-    let upper = name.to_ascii_uppercase();
-    SECRET_WORDS.iter().any(|word| upper.contains(word)) || KEY_VARIABLES.contains(&name)
+/// Writes the mark over a secret. What commands print is covered in the same way.
+fn cover(place: &mut [u8]) {
+    place.fill(b'*');
+    if place.len() > MARK.len()
+        && let Some((last, rest)) = place.split_last_mut()
+        && let Some(start) = rest.get_mut(..MARK.len())
+    {
+        start.copy_from_slice(MARK.as_bytes());
+        *last = b']';
+    }
+}
+
+/// Whether a key can be told from ordinary text.
+pub(crate) fn is_searched_for(key: &str) -> bool {
+    key.len() >= SHORTEST && !worth::is_plain_word(key)
 }
 
 /// The value as it stands in a JSON string, if that is another text.

@@ -19,7 +19,7 @@ use tracing::{Instrument, Span, debug, debug_span, field::Empty};
 
 use crate::client::{PooledClient, connection_error, root_cause};
 use crate::codec::Failure;
-use crate::{Codec, Decoder, ModelStream, Secret, TransportConfig, endpoint, words};
+use crate::{Codec, Decoder, ModelStream, Secret, TransportConfig, endpoint, redact, words};
 
 /// The most bytes of an answer that is not a reply.
 const FAILURE_LIMIT: usize = 256 << 10;
@@ -74,7 +74,7 @@ pub(crate) async fn stream(call: Call, codec: &dyn Codec) -> Result<ModelStream,
     let span = span(&call);
     let started = start(call, codec).instrument(span.clone()).await;
     started.map_err(|mut error| {
-        redact(&mut error, &secrets);
+        without_keys(&mut error, &secrets);
         failed(&span, &error);
         error
     })
@@ -232,7 +232,7 @@ impl Reading {
             if let Some(mut error) = self.failure.take() {
                 self.over = true;
                 self.response = None;
-                redact(&mut error, &self.secrets);
+                without_keys(&mut error, &self.secrets);
                 failed(&self.span, &error);
                 return Some(Err(error));
             }
@@ -441,10 +441,12 @@ fn from_host(host: &str, mut error: ModelError) -> ModelError {
 }
 
 /// Takes keys out of an error, should a server have echoed one.
-fn redact(error: &mut ModelError, secrets: &[Secret]) {
+fn without_keys(error: &mut ModelError, secrets: &[Secret]) {
     for secret in secrets {
         let key = secret.expose().trim();
-        if key.is_empty() {
+        // A short key or a plain word stands in ordinary text: to hide it would make errors
+        // unreadable.
+        if !redact::is_searched_for(key) {
             continue;
         }
         for text in [Some(&mut error.message), error.code.as_mut()]

@@ -5,11 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use serde_json::Value;
 use tooloop_kernel::{Gate, Judgement, Verdict};
 use tooloop_model::{JsonObject, ToolInput, ToolUse};
 use tooloop_policy::{
     Access, AskCause, Decision, FileFacts, Grant, Mode, Policy, Rule, Touch, shell,
 };
+use tooloop_provider::Redactor;
 use tooloop_tool::{JudgedPath, Registry, Withheld};
 
 use crate::agents::{EXIT_PLAN, Planning};
@@ -30,6 +32,8 @@ pub(crate) struct RegistryGate {
     pub(crate) planning: Option<Planning>,
     /// Where the paths of calls led when they were judged.
     pub(crate) judged: JudgedCalls,
+    /// What results hide.
+    pub(crate) secrets: Redactor,
 }
 
 impl fmt::Debug for RegistryGate {
@@ -57,6 +61,34 @@ impl RegistryGate {
         catch_unwind(AssertUnwindSafe(|| access(input)))
             .unwrap_or_else(|_| Err(format!("the tool {} failed on this input", tool_use.name)))
             .map(|access| self.resolved(access))
+    }
+
+    /// What to tell the model about a call that writes the mark of a hidden value, if it does.
+    fn written_mark(&self, tool_use: &ToolUse, access: &Access) -> Option<String> {
+        let mark = mark_in(&self.secrets, tool_use)?;
+        let writes = |touch: &Touch| matches!(touch, Touch::Write(_));
+        let is_command = access.touches.iter().any(is_command);
+        (access.touches.iter().any(writes) && !is_command).then(|| {
+            format!(
+                "nothing was written: the input holds {mark}, the mark that results show in place \
+                 of a secret value. The file holds the value itself. Use an edit whose old and new \
+                 text leave out every line with a mark; such a line then stays as it is. Ask the \
+                 user to write lines that need the value."
+            )
+        })
+    }
+
+    /// What to tell the model after a command whose input holds the mark of a hidden value.
+    pub(crate) fn mark_note(&self, tool_use: &ToolUse) -> Option<String> {
+        let mark = mark_in(&self.secrets, tool_use)?;
+        let access = self.access(tool_use).ok()?;
+        access.touches.iter().any(is_command).then(|| {
+            format!(
+                "Note: the input holds {mark}, the mark that results show in place of a secret \
+                 value. The command got the mark, not the value. If it wrote the mark to a file, \
+                 restore the file."
+            )
+        })
     }
 
     /// Adds the absolute form of each path and, where links lead elsewhere, the paths that they lead
@@ -300,7 +332,18 @@ impl RegistryGate {
     /// What is to become of a call, and where its paths lead.
     fn judgement(&self, tool_use: &ToolUse) -> (Judgement, Vec<JudgedPath>) {
         match self.resolved_access(tool_use) {
-            Ok((access, paths)) => (self.judge_access(&tool_use.name, access), paths),
+            Ok((access, paths)) => {
+                let judgement = match self.written_mark(tool_use, &access) {
+                    Some(message) => Judgement {
+                        verdict: Verdict::Invalid { message },
+                        access,
+                        grants: Vec::new(),
+                        rules: Vec::new(),
+                    },
+                    None => self.judge_access(&tool_use.name, access),
+                };
+                (judgement, paths)
+            }
             Err(message) => (Judgement::invalid(message), Vec::new()),
         }
     }
@@ -351,6 +394,29 @@ impl Gate for RegistryGate {
         let (judgement, paths) = self.judgement(tool_use);
         self.judged.note(&tool_use.id, paths, &judgement.verdict);
         judgement
+    }
+}
+
+/// The first mark of a hidden value in the strings of a call's input.
+fn mark_in(secrets: &Redactor, tool_use: &ToolUse) -> Option<String> {
+    fn of_value(secrets: &Redactor, value: &Value) -> Option<String> {
+        match value {
+            Value::String(text) => secrets.mark_in(text).map(str::to_owned),
+            Value::Array(items) => items.iter().find_map(|item| of_value(secrets, item)),
+            Value::Object(members) => members.values().find_map(|item| of_value(secrets, item)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => None,
+        }
+    }
+    match &tool_use.input {
+        ToolInput::Valid(input) if !secrets.knows_nothing() => of_value(secrets, &input.to_value()),
+        ToolInput::Valid(_) | ToolInput::Invalid { .. } => None,
+    }
+}
+
+const fn is_command(touch: &Touch) -> bool {
+    match touch {
+        Touch::Command(_) | Touch::Input(_) => true,
+        Touch::Read(_) | Touch::Write(_) | Touch::Host(_) | Touch::Grant(_) => false,
     }
 }
 

@@ -57,6 +57,7 @@ impl Agent {
             only_reads: false,
             planning: parts.planning,
             judged: JudgedCalls::default(),
+            secrets: parts.secrets,
         }
     }
 }

@@ -357,14 +357,14 @@ mod tests {
         let result = Ok(said(&format!("a hunter2hunter2 {looks}")));
         let fit = Arc::clone(&results).fitted(id("a"), result).await;
         // What only looks like a key stays: files are worked with.
-        assert_eq!(fit, said(&format!("a [redacted] {looks}")));
+        assert_eq!(fit, said(&format!("a [masked******] {looks}")));
         let failed = Err(ToolError::Failed("no hunter2hunter2".into()));
         let fit = Arc::clone(&results).fitted(id("b"), failed).await;
-        assert!(text(&fit).ends_with("no [redacted]"), "{fit:?}");
+        assert!(text(&fit).ends_with("no [masked******]"), "{fit:?}");
         let long = ToolOutput::text("hunter2hunter2 ".repeat(100));
         let fit = Arc::clone(&results).fitted(id("c"), Ok(long)).await;
         let kept = std::fs::read_to_string(fit.source.unwrap()).unwrap();
-        assert_eq!(kept, "[redacted] ".repeat(100));
+        assert_eq!(kept, "[masked******] ".repeat(100));
     }
 
     #[test]

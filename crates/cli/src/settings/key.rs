@@ -24,13 +24,16 @@ pub(super) enum Folder {
     /// Set it if the new settings (first) are no wider than those before (second); else only if a
     /// person has approved that.
     Narrower(fn(&Settings, &Settings) -> bool),
+    /// Set it to a model that is asked on the server in use; else only if a person has approved
+    /// that.
+    SameProvider,
     /// Set it if a person has approved that.
     WithTrust,
     /// Nothing.
     Never,
 }
 
-use Folder::{Free, Narrower, Never, WithTrust};
+use Folder::{Free, Narrower, Never, SameProvider, WithTrust};
 
 const DAY: u64 = 86_400_000;
 const TOKENS: u64 = 100_000_000;
@@ -38,9 +41,9 @@ const TOKENS: u64 = 100_000_000;
 /// All keys, in the order in which they are shown.
 #[rustfmt::skip]
 pub(super) static KEYS: [Key; 50] = [
-    key("model", Free, |s| Slot::Text(&mut s.model), "the model's name, as the provider knows it"),
-    key("fallback_model", Free, |s| Slot::Text(&mut s.fallback_model), "the model for the rest of a prompt whose model is overloaded three times in a row"),
-    key("explore_model", Free, |s| Slot::Text(&mut s.explore_model), "the model for subagents that only look around; the one of the session if it is not set"),
+    key("model", SameProvider, |s| Slot::Text(&mut s.model), "the model's name, as the provider knows it"),
+    key("fallback_model", SameProvider, |s| Slot::Text(&mut s.fallback_model), "the model for the rest of a prompt whose model is overloaded three times in a row"),
+    key("explore_model", SameProvider, |s| Slot::Text(&mut s.explore_model), "the model for subagents that only look around; the one of the session if it is not set"),
     key("models_file", WithTrust, |s| Slot::Path(&mut s.models_file), "a file of model data (TOML) that beats what is known: windows, caps, prices; a relative path starts at the settings file's folder"),
     key("base_url", WithTrust, |s| Slot::Url(&mut s.base_url), "where the model is served, with or without `/v1`"),
     key("api", WithTrust, |s| Slot::Choice(&mut s.api), "the wire format spoken at `base_url`"),

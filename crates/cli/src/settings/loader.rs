@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use tooloop::hooks::HookRule;
-use tooloop::provider::compat;
+use tooloop::provider::{WireFormat, compat, names_provider};
 use tooloop::{Mode, Rule};
 
 use super::error::{Fault, Place, Problem, SettingsError, printable};
@@ -13,7 +13,8 @@ use super::file::{self, Demand, Read, position};
 use super::key::{self, Folder, Key, PREFIX, RESERVED_VARIABLES};
 use super::list;
 use super::names;
-use super::slot::{Base, Wrong};
+use super::served::served;
+use super::slot::{Base, Slot, Wrong};
 use super::widening::{Widening, fingerprint};
 use super::{
     Approvals, Loaded, RuleKind, Settings, Source, SourcedRule, Sources, Trust, absolute_variable,
@@ -321,8 +322,41 @@ impl<'l> Loader<'l> {
         match key.folder {
             Folder::Free => false,
             Folder::Narrower(is_narrower) => !is_narrower(settings, &self.settings),
+            Folder::SameProvider => {
+                let mut settings = settings.clone();
+                !matches!((key.slot)(&mut settings), Slot::Text(Some(model)) if self.is_served_alike(key.name, model))
+            }
             Folder::WithTrust | Folder::Never => true,
         }
+    }
+
+    /// Whether a model is asked on the same server as the one that a person has chosen, here or by a
+    /// flag or a variable.
+    fn is_served_alike(&self, key: &str, model: &str) -> bool {
+        // Further models are asked where the first one is, unless they name a provider.
+        if key != "model" && !names_provider(model) {
+            return true;
+        }
+        let environment = |name: &str| {
+            let variables = &self.sources.environment;
+            let value = variables.iter().find(|(other, _)| other == name);
+            value.and_then(|(_, value)| value.to_str().map(str::to_owned))
+        };
+        let said = |name: &str| {
+            let flags = &self.sources.flags;
+            let flag = flags.iter().rev().find(|(flag, _)| *flag == name);
+            let variable = || environment(&format!("{PREFIX}{}", name.to_ascii_uppercase()));
+            flag.map(|(_, value)| value.clone())
+                .or_else(|| variable().filter(|value| !value.is_empty()))
+        };
+        let mut settings = self.settings.clone();
+        settings.base_url = said("base_url").or(settings.base_url);
+        settings.api = said("api")
+            .and_then(|name| WireFormat::parse(&name))
+            .or(settings.api);
+        let own = said("model").or_else(|| settings.model.clone());
+        served(&settings, own.as_deref(), &environment)
+            == served(&settings, Some(model), &environment)
     }
 
     /// Takes down what a folder's file would widen, and tells whether a person has approved it.

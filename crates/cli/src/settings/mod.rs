@@ -35,6 +35,7 @@ mod number;
 mod rules;
 mod sandbox;
 mod script;
+mod served;
 mod slot;
 #[cfg(test)]
 mod tests;
@@ -55,6 +56,7 @@ pub(crate) use error::{Fault, Place, Problem, SettingsError};
 pub(crate) use key::PREFIX;
 pub(crate) use rules::{RuleKind, Source, SourcedRule, Trust};
 pub(crate) use sandbox::Sandbox;
+pub(crate) use served::served;
 pub(crate) use widening::{Approvals, Widening};
 
 use file::Demand;

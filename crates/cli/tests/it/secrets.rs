@@ -71,10 +71,10 @@ fn a_secret_in_a_file_reaches_neither_the_model_nor_the_record() {
         );
     }
     let (short, _) = done.tool_result("c_2");
-    let covered = "password=[redacted]********\n[redacted]********\n";
+    let covered = "password=[masked**********]\n[masked**********]\n";
     assert!(short.starts_with(covered), "{short}");
     let (read, _) = done.tool_result("c_3");
-    assert!(read.contains("password=[redacted]"), "{read}");
+    assert!(read.contains("password=[masked**********]"), "{read}");
     assert!(!done.finished.stdout.text().contains(SECRET));
     assert!(!done.finished.stderr.text().contains(SECRET));
     // The journal, the outputs beside it, and what else was written down.
@@ -91,6 +91,107 @@ fn a_secret_in_a_file_reaches_neither_the_model_nor_the_record() {
     );
     let last = server.requests().len() - 1;
     assert!(!server.request(last).mentions(SECRET));
+}
+
+/// A mask that the model writes back never replaces the value.
+#[test]
+fn a_masked_value_is_never_written_over_the_real_one() {
+    let scratch = Scratch::new();
+    let env = format!("A=1\nTOKEN={SECRET}\nB=2\n");
+    let word = "provider = \"lm-studio\"\ndef function():\n";
+    scratch.write("app.env", &env);
+    scratch.write("b64", BASIC);
+    scratch.write("word", word);
+    let mark = "[masked**********]";
+    let masked = format!("A=1\nTOKEN={mark}\nB=3\n");
+    let hidden = format!("TOKEN={mark}");
+    let patch = format!(
+        "*** Begin Patch\n*** Update File: app.env\n@@\n {hidden}\n-B=2\n+B=3\n*** End Patch"
+    );
+    let server = ModelServer::start([
+        anthropic::calls(&[
+            ("r_1", "read", json!({"path": "app.env"})),
+            ("r_2", "read", json!({"path": "word"})),
+            ("r_3", "read", json!({"path": "b64"})),
+        ]),
+        anthropic::calls(&[(
+            "w_1",
+            "write",
+            json!({"path": "app.env", "content": masked}),
+        )]),
+        anthropic::calls(&[(
+            "w_2",
+            "edit",
+            json!({"path": "app.env", "old": format!("{hidden}\nB=2"), "new": format!("{hidden}\nB=3")}),
+        )]),
+        anthropic::calls(&[(
+            "w_3",
+            "edit",
+            json!({"path": "app.env", "old": "B=2", "new": format!("OTHER={mark}")}),
+        )]),
+        anthropic::calls(&[("w_4", "apply_patch", json!({ "patch": patch }))]),
+        anthropic::calls(&[("w_5", "write", json!({"path": "new", "content": masked}))]),
+        anthropic::calls(&[(
+            "w_6",
+            "edit",
+            json!({"path": "word", "old": "def", "new": mark, "all": true}),
+        )]),
+        anthropic::calls(&[(
+            "n_1",
+            "bash",
+            json!({"command": format!("printf '{hidden}' | wc -c")}),
+        )]),
+        // Ordinary text, and changes beside a masked line.
+        anthropic::calls(&[(
+            "o_1",
+            "write",
+            json!({"path": "plain", "content": "[redacted] [masked] [masked**]"}),
+        )]),
+        anthropic::calls(&[(
+            "o_2",
+            "edit",
+            json!({"path": "app.env", "old": "B=2", "new": "B=3"}),
+        )]),
+        anthropic::calls(&[(
+            "o_3",
+            "write",
+            json!({"path": "word", "content": format!("{word}more")}),
+        )]),
+        API.say("ok"),
+    ]);
+    let run = tooloop(&scratch, &server, API)
+        .env("DB_PASSWORD", SECRET)
+        .env("API_KEY", "function")
+        .env("MY_API_KEY", "lm-studio")
+        .args(["--permission-mode", "bypassPermissions"])
+        .arg("go");
+    let done = finish(&run.start());
+    assert_eq!(done.answer(), "ok");
+    let (shown, _) = done.tool_result("r_1");
+    assert!(shown.contains(&hidden), "{shown}");
+    let (shown, _) = done.tool_result("r_2");
+    assert!(shown.contains("lm-studio") && shown.contains("def function():"));
+    for call in ["w_1", "w_2", "w_3", "w_4", "w_5", "w_6"] {
+        let (text, is_error) = done.tool_result(call);
+        assert!(is_error && text.contains(mark), "{call}: {text}");
+        assert!(text.contains("nothing was written"), "{call}: {text}");
+    }
+    let (text, is_error) = done.tool_result("n_1");
+    assert!(
+        !is_error && text.contains("Note: the input holds [masked"),
+        "{text}"
+    );
+    for call in ["o_1", "o_2", "o_3"] {
+        let (text, is_error) = done.tool_result(call);
+        assert!(!is_error, "{call}: {text}");
+    }
+    assert_eq!(scratch.read("app.env"), env.replace("B=2", "B=3"));
+    assert_eq!(scratch.read("word"), format!("{word}more"));
+    assert_eq!(scratch.read("b64"), BASIC);
+    assert!(!scratch.root().join("new").exists());
+    for request in server.requests() {
+        assert!(!request.mentions(SECRET), "{request:?}");
+    }
 }
 
 #[test]

@@ -262,7 +262,7 @@ fn a_folder_that_wants_nothing_needs_no_trust() {
     let scratch = Scratch::new();
     scratch.write(
         OWN,
-        "model = \"anthropic/m\"\ndisallowed_tools = [\"Bash(rm *)\"]\n",
+        "tool_timeout_ms = 5000\ndisallowed_tools = [\"Bash(rm *)\"]\n",
     );
     assert!(
         trust(&scratch, &["--yes"])

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use aho_corasick::AhoCorasick;
 
-/// What stands in place of a value, followed by stars; alone where the value has no room for it.
-const COVER: &[u8] = b"[redacted]";
+/// How the mark begins that covers a value. Stars and a bracket follow, up to the value's length.
+const MARK: &[u8] = b"[masked";
 
 /// The values to be hidden. Cheap to clone.
 #[derive(Clone)]
@@ -72,6 +72,20 @@ impl Values {
     }
 }
 
+/// Writes the mark over a value: `[masked**]`. A value with fewer than 8 bytes becomes stars.
+///
+/// Tool results hide values in the same way, so that one mark is known everywhere.
+fn cover(place: &mut [u8]) {
+    place.fill(b'*');
+    if place.len() > MARK.len()
+        && let Some((last, rest)) = place.split_last_mut()
+        && let Some(start) = rest.get_mut(..MARK.len())
+    {
+        start.copy_from_slice(MARK);
+        *last = b']';
+    }
+}
+
 /// Hides values in bytes that come in pieces.
 #[derive(Debug)]
 pub(super) struct Masking {
@@ -100,10 +114,7 @@ impl Masking {
         self.shown.extend_from_slice(bytes);
         for found in self.mask.0.search.find_overlapping_iter(&self.came) {
             if let Some(place) = self.shown.get_mut(found.range()) {
-                place.fill(b'*');
-                if let Some(start) = place.get_mut(..COVER.len()) {
-                    start.copy_from_slice(COVER);
-                }
+                cover(place);
             }
         }
         let open = self.mask.0.open(&self.came);
@@ -139,14 +150,14 @@ mod tests {
     fn values_are_covered_however_they_come() {
         let values = ["hunter2hunter2", "short", "hunger", "rtshor"];
         for (text, expected) in [
-            ("a hunter2hunter2 b", "a [redacted]**** b"),
+            ("a hunter2hunter2 b", "a [masked******] b"),
             ("short", "*****"),
             ("shorshort", "shor*****"),
             ("hunhunger", "hun******"),
             ("hunter2hunter", "hunter2hunter"),
             // One in another's end, and the end of one that begins like another.
             ("shortshort", "**********"),
-            ("hunter2hunter2short!", "[redacted]*********!"),
+            ("hunter2hunter2short!", "[masked***********]!"),
             ("shortshox", "*****shox"),
             ("shortshorx", "*********x"),
             ("", ""),
@@ -154,7 +165,7 @@ mod tests {
             let whole = masked(&values, &[text.as_bytes()]);
             assert_eq!(whole.len(), text.len());
             // Where two lie over each other, which cover is written last is no matter.
-            let plain = |text: &str| text.replace("[redacted]", "**********");
+            let plain = |text: &str| text.replace(|mark| "[masked]".contains(mark), "*");
             assert_eq!(plain(&whole), plain(expected), "{text}");
             let single: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
             assert_eq!(plain(&masked(&values, &single)), plain(expected), "{text}");

@@ -13,13 +13,9 @@ struct Prefix {
     common: bool,
 }
 
-const PREFIXES: [Prefix; 14] = [
+const PREFIXES: [Prefix; 38] = [
     distinct("sk-ant-", 8),
-    Prefix {
-        text: "sk-",
-        least: 16,
-        common: true,
-    },
+    common("sk-", 16),
     distinct("AIza", 35),
     distinct("ghp_", 16),
     distinct("gho_", 16),
@@ -32,6 +28,30 @@ const PREFIXES: [Prefix; 14] = [
     distinct("xoxp-", 8),
     distinct("xapp-", 8),
     distinct("glpat-", 16),
+    distinct("sk_live_", 8),
+    distinct("sk_test_", 8),
+    distinct("rk_live_", 8),
+    distinct("rk_test_", 8),
+    distinct("whsec_", 16),
+    distinct("gsk_", 20),
+    common("xai-", 20),
+    common("hf_", 20),
+    common("npm_", 30),
+    common("pypi-", 30),
+    common("r8_", 30),
+    distinct("dop_v1_", 20),
+    distinct("shpat_", 16),
+    distinct("shpss_", 16),
+    distinct("sntrys_", 16),
+    distinct("lin_api_", 16),
+    distinct("glrt-", 16),
+    distinct("glptt-", 16),
+    distinct("gldt-", 16),
+    distinct("xoxe-", 8),
+    distinct("xoxr-", 8),
+    distinct("xoxs-", 8),
+    common("pplx-", 20),
+    distinct("sq0csp-", 16),
 ];
 
 const fn distinct(text: &'static str, least: usize) -> Prefix {
@@ -39,6 +59,14 @@ const fn distinct(text: &'static str, least: usize) -> Prefix {
         text,
         least,
         common: false,
+    }
+}
+
+const fn common(text: &'static str, least: usize) -> Prefix {
+    Prefix {
+        text,
+        least,
+        common: true,
     }
 }
 

@@ -144,19 +144,56 @@ fn json_stays_json() {
 }
 
 #[test]
-fn the_environment_gives_what_is_called_a_secret() {
+fn variables_hold_secrets_and_plain_words() {
+    let pem = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG\n-----END PRIVATE KEY-----";
     let variables = [
         ("MY_API_KEY", "value-of-the-key"),
-        ("github_token", "value-of-the-token"),
-        ("PATH", "/usr/bin:/bin"),
+        ("OTHER_KEY", "function"),
         ("A_PASSWORD", "short"),
+        ("LOGIN", "--key sk_live_4eC39HqLyjWDarjtT1"),
+        ("PRIVATE", pem),
     ];
     let variables = variables.map(|(name, value)| (name.into(), value.into()));
-    let redactor = Redactor::from_environment(variables);
+    let redactor = Redactor::of_variables(variables);
     assert_eq!(
-        redactor.redact("value-of-the-key, value-of-the-token, /usr/bin:/bin, short"),
-        "[redacted], [redacted], /usr/bin:/bin, short"
+        redactor.redact_known("value-of-the-key, function, short"),
+        "[masked********], function, short"
     );
+    assert_eq!(
+        redactor.redact_known("k=sk_live_4eC39HqLyjWDarjtT1\n  2\tMIIEvQIBADANBgkqhkiG"),
+        "k=[masked******************]\n  2\t[masked************]"
+    );
+    assert!(Redactor::recognizes("sk_live_4eC39HqLyjWDarjtT1") && Redactor::recognizes(pem));
+    assert!(!Redactor::recognizes("some people") && !Redactor::recognizes("de-latin1-x"));
+}
+
+#[test]
+fn a_mark_is_recognized_by_its_length() {
+    let redactor = Redactor::new(["hunter2-hunter2".into(), "12345678".into()]);
+    for (text, expected) in [
+        ("hunter2-hunter2", "[masked*******]"),
+        ("a 12345678 b", "a [masked] b"),
+        // In base64, in JSON, and two on a line.
+        ("x aHVudGVyMi1odW50ZXIy", "x [masked************]"),
+        ("hunter2-hunter212345678", "[masked*******][masked]"),
+    ] {
+        let masked = redactor.redact_known(text);
+        assert_eq!(masked, expected);
+        assert!(redactor.mark_in(&masked).is_some(), "{masked}");
+        assert_eq!(redactor.redact_known(&masked), masked);
+    }
+    for text in [
+        "[masked*]",
+        "[masked",
+        "[masked****",
+        "[redacted]",
+        "masked",
+        "",
+    ] {
+        assert_eq!(redactor.mark_in(text), None, "{text}");
+    }
+    assert_eq!(redactor.mark_in("[masked*] [masked]x"), Some("[masked]"));
+    assert_eq!(Redactor::default().mark_in("[masked]"), None);
 }
 
 /// Pieces that secrets are made of, so that random texts hold many, whole and broken.

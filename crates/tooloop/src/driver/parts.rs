@@ -113,6 +113,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         only_reads: assignment.as_ref().is_some_and(|work| work.only_reads),
         planning: parts.planning,
         judged: JudgedCalls::default(),
+        secrets: parts.secrets.clone(),
     });
     let journal = parts.journal.clone();
     let outputs = parts.outputs.as_ref().map(|(folder, _)| folder.clone());

@@ -75,6 +75,7 @@ impl Driver {
             self.checkpoint(&tool_use, judgement)
         };
         let touched = self.touched(judgement);
+        let note = self.gate.mark_note(&tool_use);
         let results = Arc::clone(&self.results);
         let hooks = self.hooks.clone();
         let called = tool_use.clone();
@@ -100,7 +101,8 @@ impl Driver {
             };
             let duration = begun.elapsed();
             let id = context.tool_use_id;
-            let result = results.fitted(id, result).await;
+            let mut result = results.fitted(id, result).await;
+            result.content.extend(note.map(Content::Text));
             let hooks = hooks.as_deref();
             let (result, stop) =
                 hooking::after(hooks, called, result, &context.cancellation, within).await;

@@ -52,7 +52,7 @@ impl Live {
             normal.folder(workspace, "<workspace>");
         }
         let outputs = parts.outputs.map(|(folder, _)| folder);
-        let results = Results::new(parts.results, outputs.clone(), parts.secrets);
+        let results = Results::new(parts.results, outputs.clone(), parts.secrets.clone());
         results.follow(parts.settings.window);
         Self {
             gate: Arc::new(RegistryGate {
@@ -64,6 +64,7 @@ impl Live {
                 only_reads: false,
                 planning: parts.planning,
                 judged: JudgedCalls::default(),
+                secrets: parts.secrets.clone(),
             }),
             registry: parts.registry,
             approval: parts.approval,

@@ -9,6 +9,7 @@ fn row(key: &Key) -> String {
     let folder = match key.folder {
         Folder::Free => "yes",
         Folder::Narrower(_) => "narrower; wider with trust",
+        Folder::SameProvider => "of your provider; others with trust",
         Folder::WithTrust => "with trust",
         Folder::Never => "no",
     };

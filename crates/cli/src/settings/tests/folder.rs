@@ -72,7 +72,10 @@ fn what_would_widen_is_not_applied_and_said() {
         let is_listed = lines.iter().any(|(name, _)| *name == key.name);
         assert_eq!(
             is_listed,
-            !matches!(key.folder, Folder::Free | Folder::Never),
+            !matches!(
+                key.folder,
+                Folder::Free | Folder::SameProvider | Folder::Never
+            ),
             "{}",
             key.name
         );
@@ -108,6 +111,49 @@ fn what_would_widen_is_not_applied_and_said() {
             assert_eq!(described(&trusted, key).1, format!("{path}:1"));
         }
     }
+}
+
+#[test]
+fn a_folder_chooses_no_other_server() {
+    let keys = [("XAI_API_KEY", "k"), ("GROQ_API_KEY", "k")];
+    let world = |own: &str| {
+        let world = World::new().file(USER, own.to_owned());
+        keys.iter()
+            .fold(world, |world, (name, value)| world.variable(name, value))
+    };
+    for (own, wanted, applies) in [
+        ("model = \"xai/a\"", "xai/b", true),
+        ("model = \"xai/a\"", "b", false),
+        ("model = \"xai/a\"", "groq/b", false),
+        ("model = \"groq/a\"", "xai/b", false),
+        ("model = \"xai/a\"", "mistral/b", false),
+        ("base_url = \"http://h.invalid\"", "b", true),
+        ("base_url = \"http://h.invalid\"", "xai/b", false),
+    ] {
+        for key in ["model", "fallback_model", "explore_model"] {
+            for path in [PROJECT, LOCAL] {
+                let line = format!("{key} = \"{wanted}\"");
+                let loaded = world(own).file(path, line.clone()).load().unwrap();
+                let said =
+                    format!("{path}:1:1: `{key}` is not applied: this folder is not trusted");
+                let warnings: &[String] = &loaded.warnings;
+                let applies = applies || key != "model" && wanted == "b";
+                assert_eq!(warnings.contains(&said), !applies, "{own} {line}");
+                let trusted = world(own).file(path, line).trusting().load().unwrap();
+                assert_eq!(trusted.warnings, [""; 0], "{own} {key} {wanted}");
+            }
+        }
+    }
+    // A flag and a variable count too, and a name that no server has yet is as before.
+    let flag = world("")
+        .flag("model", "groq/a")
+        .file(PROJECT, "fallback_model = \"groq/b\"");
+    assert_eq!(flag.load().unwrap().warnings, [""; 0]);
+    let variable = world("").variable("TOOLOOP_MODEL", "groq/a");
+    let variable = variable.file(PROJECT, "fallback_model = \"xai/b\"");
+    assert_eq!(variable.load().unwrap().warnings.len(), 2);
+    let nothing = World::new().file(PROJECT, "model = \"xai/b\"");
+    assert_eq!(nothing.load().unwrap().settings.model, None);
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! What is allowed: shell lines through the real binary, and what it says about them.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tooloop_testkit::run::Finished;
 use tooloop_testkit::{ModelServer, Scratch};
 
 use crate::support::{Api, asking, bare, both, end, finish};
+
+const API: Api = Api::Messages;
 
 /// C33: lines that go beyond what their beginning is allowed to; M is the marker.
 const BEYOND: [&str; 13] = [
@@ -258,4 +260,66 @@ fn the_list_has_all_rules_the_strongest_first() {
         text.starts_with("mode: default\n") && text.contains("  Bash(make *)\n"),
         "{text}"
     );
+}
+
+/// Names that programs outside of a sandbox obey, and commands that write them.
+#[test]
+fn files_that_start_programs_are_asked_about() {
+    let (scratch, added) = (Scratch::new(), tempfile::tempdir().unwrap());
+    scratch.write("x", "x\n");
+    std::fs::create_dir(scratch.workspace().join(".git")).unwrap();
+    std::os::unix::fs::symlink(".git", scratch.workspace().join("link")).unwrap();
+    let other = format!("{}/sub/.mcp.json", added.path().display());
+    let paths = [
+        ".git/commondir",
+        "link/info/attributes",
+        "sub/.git",
+        ".git/modules/a/config",
+        ".gitmodules",
+        ".mcp.json",
+        "a/b/.claude/settings.json",
+        ".vscode/tasks.json",
+        ".cursor/mcp.json",
+        other.as_str(),
+    ];
+    let mut calls: Vec<(&str, Value)> = Vec::new();
+    for path in paths {
+        calls.push(("write", json!({"path": path, "content": "x\n"})));
+        let patch = format!("*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch\n");
+        calls.push(("apply_patch", json!({ "patch": patch })));
+        // Lines are judged by the paths that they name.
+        if path.starts_with("link/") {
+            continue;
+        }
+        calls.push(("bash", json!({"command": format!("cp x {path}")})));
+        calls.push(("bash", json!({"command": format!("echo x > {path}")})));
+    }
+    let ids: Vec<String> = (0..=calls.len())
+        .map(|index| format!("c_{index}"))
+        .collect();
+    calls.push(("write", json!({"path": "fine", "content": "x\n"})));
+    let replies: Vec<_> = ids
+        .iter()
+        .zip(&calls)
+        .map(|(id, (name, input))| API.call(id, name, input))
+        .chain([API.say("ok")])
+        .collect();
+    let server = ModelServer::start(replies);
+    let run = asking(&scratch, &server, API)
+        .args(["--output-format", "stream-json"])
+        .args(["--permission-mode", "acceptEdits"])
+        .args(["--allowed-tools", "Edit,Write,Bash(cp *),Bash(echo *)"])
+        .args(["--max-turns", "100"])
+        .arg("--add-dir")
+        .arg(added.path())
+        .arg("go");
+    let done = finish(&run.start());
+    assert_eq!(done.answer(), "ok");
+    for (id, call) in ids.iter().zip(&calls) {
+        let (words, is_error) = done.tool_result(id);
+        let is_fine = call.1["path"] == "fine";
+        assert_eq!(is_error, !is_fine, "{call:?}: {words}");
+        assert!(is_fine || words.contains("protected"), "{call:?}: {words}");
+    }
+    assert!(!scratch.workspace().join(".mcp.json").exists());
 }

@@ -664,7 +664,8 @@ fn system_prompts() {
 fn writes(api: Api, flags: &[&str]) -> (bool, Value) {
     let scratch = Scratch::new();
     scratch.write("here.txt", "");
-    let touch = format!("touch {}", scratch.marker().display());
+    let made = scratch.workspace().join("M");
+    let touch = format!("touch {}", made.display());
     let server = ModelServer::start([
         api.bashes(&[("c_r", "ls | sort"), ("c_w", &touch)]),
         api.say("ok"),
@@ -677,7 +678,7 @@ fn writes(api: Api, flags: &[&str]) -> (bool, Value) {
     assert_eq!(done.answer(), "ok");
     let (text, is_error) = done.tool_result("c_r");
     assert!(text.starts_with("here.txt\n") && !is_error, "{text}");
-    let ran = scratch.marker().exists();
+    let ran = made.exists();
     let (words, is_error) = done.tool_result("c_w");
     assert_eq!(is_error, !ran, "{words}");
     let denials = done.result()["permission_denials"].clone();

@@ -814,7 +814,8 @@ fn a_rule_for_a_program_brings_no_path() {
     let (made, named) = (outside.path().join("made"), outside.path().join("named"));
     let named_rule = format!("Bash(sort -o {} *)", named.display());
     let rules = |scratch: &Scratch, server: &ModelServer| {
-        careful(scratch, server).args(["--allowedTools", "Bash(sort *)", &named_rule])
+        let run = careful(scratch, server).args(["--allowedTools", "Bash(sort *)"]);
+        run.args(["--allowedTools", &named_rule])
     };
     std::fs::write(scratch.workspace().join("in"), "b\na\n").unwrap();
     let calls = [
@@ -830,21 +831,21 @@ fn a_rule_for_a_program_brings_no_path() {
 
 #[test]
 fn a_call_is_judged_where_the_one_before_it_leads() {
-    needs_sandbox!();
+    needs_sandbox!(outside);
     let scratch = Scratch::new();
     std::fs::create_dir_all(scratch.workspace().join("a/b")).unwrap();
-    let back = format!("cd {}", scratch.workspace().display());
+    let leave = format!("cd {}", outside.path().display());
+    let back = format!("cd {}/a", scratch.workspace().display());
     let server = ModelServer::start([
-        bash("enter", "cd a/b"),
-        API.bashes(&[("back", &back), ("escape", "echo x > ../out")]),
-        API.bashes(&[("down", "cd a"), ("inside", "echo x > b/in")]),
+        API.bashes(&[("leave", &leave), ("escape", "echo x > made")]),
+        API.bashes(&[("back", &back), ("inside", "echo x > b/in")]),
         API.say("done"),
     ]);
     let done = finish(&careful(&scratch, &server).arg("go").start());
     assert_eq!(done.answer(), "done");
     let (text, is_error) = done.tool_result("escape");
     assert!(is_error && text.starts_with("permission denied"), "{text}");
-    assert!(!scratch.workspace().join("../out").exists());
+    assert!(!outside.path().join("made").exists());
     assert!(scratch.workspace().join("a/b/in").exists());
 }
 

@@ -107,6 +107,9 @@ impl Status {
                 | ModelErrorKind::NotFound
                 | ModelErrorKind::ContextTooLong
                 | ModelErrorKind::ContentRefused
+                | ModelErrorKind::EmptyReply
+                | ModelErrorKind::AttachmentRefused
+                | ModelErrorKind::ThinkingRefused
                 | ModelErrorKind::Cancelled => Self::Model,
             },
             TurnEnd::ContextLimit { .. }

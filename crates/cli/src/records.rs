@@ -509,6 +509,7 @@ fn stop_reason(reason: &StopReason) -> &str {
         StopReason::MaxTokens => "max_tokens",
         StopReason::StopSequence => "stop_sequence",
         StopReason::Refusal => "refusal",
+        StopReason::ContentFilter => "content_filter",
         StopReason::Pause => "pause_turn",
         StopReason::ContextWindow => "model_context_window_exceeded",
         StopReason::Other(word) => word,

@@ -18,6 +18,10 @@ use tooloop_policy::{AccessEffect, AskCause};
 
 use crate::{AdvisedVerdict, Entry, Gate, Judgement, Verdict};
 
+/// Why a call has no input that can be used whose id is that of another call.
+pub(crate) const SAME_ID: &str = "this call came with the id of an earlier call of the same reply, \
+                                  and with another input. Make it again if it is still needed.";
+
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Batch {
     pub(crate) calls: Vec<Call>,
@@ -340,7 +344,9 @@ fn judge(
     advised: Option<(&AdvisedVerdict, &Judgement)>,
 ) -> Move {
     if let ToolInput::Invalid { reason, .. } = &tool_use.input {
-        let message = if cut {
+        let message = if reason == SAME_ID {
+            format!("nothing was run: {reason}")
+        } else if cut {
             "your output was cut by the output limit before the input of this call was complete, \
              so nothing was run. Write less at once: split the work into smaller calls."
                 .into()

@@ -58,6 +58,11 @@ impl Count {
         }
     }
 
+    /// What was counted likely had so many tokens, if it likely has so many now.
+    pub(crate) const fn estimated_then(&self, now: u64) -> u64 {
+        now.saturating_add(self.removed).saturating_sub(self.added)
+    }
+
     /// Whether nothing has changed since it was counted.
     pub(crate) const fn is_exact(&self) -> bool {
         self.removed == 0 && self.added == 0
@@ -81,6 +86,8 @@ impl Count {
 pub struct Calibration {
     /// What an estimated token is in the provider's tokens, in thousandths.
     per_mille: u64,
+    /// It is not taken to be less than this.
+    least: u64,
     /// The sum of how far each expectation was out, and of what was counted.
     error: u64,
     counted: u64,
@@ -90,6 +97,7 @@ impl Default for Calibration {
     fn default() -> Self {
         Self {
             per_mille: 1000,
+            least: 0,
             error: 0,
             counted: 0,
         }
@@ -103,12 +111,31 @@ impl Calibration {
     /// The estimate, corrected by what was learnt.
     #[must_use]
     pub const fn apply(self, estimated: u64) -> u64 {
-        estimated.saturating_mul(self.per_mille) / 1000
+        estimated.saturating_mul(self.in_force()) / 1000
+    }
+
+    const fn in_force(self) -> u64 {
+        if self.per_mille < self.least {
+            self.least
+        } else {
+            self.per_mille
+        }
+    }
+
+    /// A provider refused a request as too long: what it counts is less than what it takes, and no
+    /// estimate is lowered by it from now on.
+    pub(crate) const fn raise(&mut self) {
+        self.least = 1000;
+    }
+
+    /// Whether a provider has refused a request as too long.
+    pub(crate) const fn is_raised(self) -> bool {
+        self.least > 0
     }
 
     /// What comes to so many tokens once it is corrected.
     pub(crate) fn undo(self, tokens: u64) -> u64 {
-        let scaled = tokens.saturating_mul(1000).checked_div(self.per_mille);
+        let scaled = tokens.saturating_mul(1000).checked_div(self.in_force());
         scaled.unwrap_or(tokens)
     }
 
@@ -119,7 +146,7 @@ impl Calibration {
         reason = "at most a few thousand thousandths"
     )]
     pub const fn factor(self) -> f64 {
-        self.per_mille as f64 / 1000.0
+        self.in_force() as f64 / 1000.0
     }
 
     /// How far expectations were out, in percent of what was counted; `None` before the first.
@@ -130,7 +157,9 @@ impl Calibration {
 
     /// What was estimated at so many tokens, uncorrected, was counted as so many.
     pub(crate) fn learn(&mut self, estimated: u64, counted: u64) {
-        if estimated < LEAST || counted == 0 {
+        // What is far from any estimate is no count of these messages.
+        let plausible = estimated / 4..=estimated.saturating_mul(4);
+        if estimated < LEAST || counted == 0 || !plausible.contains(&counted) {
             return;
         }
         self.error = self

@@ -53,6 +53,9 @@ pub enum Entry {
         wait_ms: u64,
         /// Whether text of the failed reply had come already; it is void.
         voided: bool,
+        /// What the provider refused: the conversation goes on without it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        left_out: Option<LeftOut>,
     },
     /// A reply that is no part of the conversation was paid for all the same.
     Discarded {
@@ -108,6 +111,20 @@ pub enum Entry {
         /// The first turn that is gone, from 1 ([`crate::Transcript::turns`]).
         turn: usize,
     },
+}
+
+/// What a conversation goes on without, because a provider refused it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LeftOut {
+    /// The reasoning of all replies.
+    Thinking,
+    /// The images and documents that came after the newest reply. A line of text stands for each.
+    NewAttachments,
+    /// Those that came before it.
+    OldAttachments,
+    /// All images and documents.
+    Attachments,
 }
 
 /// Why a conversation is summed up.

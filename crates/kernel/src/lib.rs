@@ -30,6 +30,7 @@
 #![warn(missing_docs)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod attachments;
 mod batch;
 mod count;
 mod effect;
@@ -48,7 +49,7 @@ mod transcript;
 
 pub use count::Calibration;
 pub use effect::{Effect, Sync};
-pub use entry::{CompactionTrigger, Entry, Permission};
+pub use entry::{CompactionTrigger, Entry, LeftOut, Permission};
 pub use gate::{Gate, Judgement, Verdict};
 pub use input::{Advice, AdvisedVerdict, Answer, Delivery, Input, Prepared, StopJudgement};
 pub use ledger::{Ledger, Limits};

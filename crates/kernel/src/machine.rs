@@ -87,10 +87,23 @@ struct Calling {
     is_summary: bool,
     /// Whether anything has come of the reply.
     begins: bool,
-    /// The tool uses begun in this reply, in order.
-    begun: Vec<ToolUseId>,
+    /// The tool uses begun in this reply, in order: the id that the provider gave and the one that
+    /// the conversation has.
+    begun: Vec<(ToolUseId, ToolUseId)>,
+    /// Tool uses whose id the provider had given to another one of this reply before.
+    repeated: Vec<Repeated>,
     /// Of those, the first ones, as long as each is complete and read-only: they may run already.
     early: Batch,
+}
+
+/// A tool use under an id that the provider had given before in the same reply.
+struct Repeated {
+    /// Its block.
+    block: usize,
+    /// The id that it has in the conversation, if it gets there.
+    id: ToolUseId,
+    /// The tool use that had the provider's id first.
+    first: ToolUseId,
 }
 
 /// What is kept for the length of a turn.
@@ -124,6 +137,8 @@ struct Turn {
     deadline: Option<u64>,
     /// Requests that failed in a row.
     failures: u32,
+    /// Replies in a row, other failures aside, that held neither text nor a tool use.
+    empty_replies: u32,
     /// When the first of them was; `None` until one is that was told with a time.
     first_failure: Option<Duration>,
     repeats: Repeats,

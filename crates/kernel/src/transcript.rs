@@ -9,7 +9,7 @@ use tooloop_model::{Content, HistoryMessage, Message, Money, ToolResult, ToolUse
 
 use self::room::Past;
 use crate::count::{Calibration, Count};
-use crate::{Entry, TurnEnd};
+use crate::{CompactionTrigger, Entry, TurnEnd};
 
 /// What the entries of a session come to: the conversation as a model may be sent it, the calls
 /// that are still to be answered, and the sums.
@@ -79,11 +79,22 @@ impl Transcript {
                 summary,
                 request,
                 carried,
+                trigger,
                 ..
-            } => self.compact(*cut, summary, request, carried),
+            } => {
+                if *trigger == CompactionTrigger::TooLong {
+                    self.calibration.raise();
+                }
+                self.compact(*cut, summary, request, carried);
+            }
             Entry::Continue(reason) => self.goes_on(reason),
             // What the model wrote is what it sees again.
-            Entry::CallRewritten { .. } | Entry::Permission { .. } | Entry::Retry { .. } => {}
+            Entry::CallRewritten { .. } | Entry::Permission { .. } => {}
+            Entry::Retry { left_out, .. } => {
+                if let Some(what) = left_out {
+                    self.leave_out(*what);
+                }
+            }
         }
     }
 

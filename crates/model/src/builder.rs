@@ -192,6 +192,31 @@ impl MessageBuilder {
         })
     }
 
+    /// Whether there is neither text that is not blank, nor a tool use, nor a block of the vendor's
+    /// own.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        self.blocks.iter().all(|growing| match &growing.block {
+            Partial::Text(text) => text.trim().is_empty(),
+            Partial::Thinking(_) | Partial::Redacted(_) => true,
+            Partial::ToolUse { .. } | Partial::Vendor(_) => false,
+        })
+    }
+
+    /// Whether there is any reasoning.
+    #[must_use]
+    pub fn has_thinking(&self) -> bool {
+        self.blocks
+            .iter()
+            .any(|growing| matches!(growing.block, Partial::Thinking(_) | Partial::Redacted(_)))
+    }
+
+    /// Why the model stopped, once it has.
+    #[must_use]
+    pub const fn stop_reason(&self) -> Option<&StopReason> {
+        self.stop_reason.as_ref()
+    }
+
     /// The counts so far.
     #[must_use]
     pub const fn usage(&self) -> Usage {

@@ -74,6 +74,12 @@ pub enum ModelErrorKind {
     ContextTooLong,
     /// The provider refuses the content.
     ContentRefused,
+    /// The reply is complete and holds neither text nor a tool call.
+    EmptyReply,
+    /// The provider refuses an image or a document of the request.
+    AttachmentRefused,
+    /// The provider refuses the reasoning that the request sends back.
+    ThinkingRefused,
     /// The call was cancelled from our side.
     Cancelled,
 }
@@ -99,6 +105,9 @@ impl ModelErrorKind {
             Self::NotFound => "not_found",
             Self::ContextTooLong => "context_too_long",
             Self::ContentRefused => "content_refused",
+            Self::EmptyReply => "empty_reply",
+            Self::AttachmentRefused => "attachment_refused",
+            Self::ThinkingRefused => "thinking_refused",
             Self::Cancelled => "cancelled",
         }
     }
@@ -115,6 +124,7 @@ impl ModelErrorKind {
             | Self::Decode
             | Self::Overloaded
             | Self::RateLimited
+            | Self::EmptyReply
             | Self::Server => true,
             Self::Auth
             | Self::Certificate
@@ -123,6 +133,8 @@ impl ModelErrorKind {
             | Self::NotFound
             | Self::ContextTooLong
             | Self::ContentRefused
+            | Self::AttachmentRefused
+            | Self::ThinkingRefused
             | Self::Cancelled => false,
         }
     }

@@ -21,6 +21,7 @@
 
 mod builder;
 mod error;
+mod image;
 mod info;
 mod json;
 mod message;

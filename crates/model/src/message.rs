@@ -288,6 +288,8 @@ pub enum StopReason {
     StopSequence,
     /// It, or its provider, refuses to go on.
     Refusal,
+    /// A content filter of the provider stopped the reply.
+    ContentFilter,
     /// The provider pauses a long turn.
     Pause,
     /// The conversation fills the window.

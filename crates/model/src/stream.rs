@@ -68,6 +68,22 @@ pub enum StreamEvent {
     },
 }
 
+impl StreamEvent {
+    /// The index of the block that it is about, if it is about one.
+    #[must_use]
+    pub const fn block(&self) -> Option<usize> {
+        match self {
+            Self::BlockStart { index, .. }
+            | Self::TextDelta { index, .. }
+            | Self::ThinkingDelta { index, .. }
+            | Self::InputDelta { index, .. }
+            | Self::VendorDelta { index, .. }
+            | Self::BlockStop { index } => Some(*index),
+            Self::MessageStart { .. } | Self::Usage(_) | Self::MessageStop { .. } => None,
+        }
+    }
+}
+
 /// What kind of block begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

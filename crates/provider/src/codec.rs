@@ -51,6 +51,12 @@ pub trait Decoder: Send + fmt::Debug {
     /// Whether the format's own end has been seen, so that nothing of interest can follow.
     fn ended(&self) -> bool;
 
+    /// Whether the reply is complete although its end mark has not come: the reason to stop has.
+    /// [`Decoder::finish`] succeeds from then on.
+    fn complete(&self) -> bool {
+        self.ended()
+    }
+
     /// How many events have come that say something: pings and comments do not.
     fn content_events(&self) -> u64;
 }

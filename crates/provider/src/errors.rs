@@ -201,6 +201,56 @@ const NO_MONEY: &[&str] = &[
     "billing",
 ];
 
+/// Words of a failure that the reasoning in the request explains.
+const THINKING: &[&str] = &[
+    "thinking` block",
+    "thinking block",
+    "redacted_thinking",
+    ".thinking",
+    "signature",
+    "encrypted content",
+    "encrypted_content",
+    "reasoning_content",
+    "reasoning item",
+    "reasoning_details",
+];
+
+/// Words of a failure that an image or a document in the request explains.
+const ATTACHMENT: &[&str] = &[
+    "image",
+    "picture",
+    "pdf",
+    "document",
+    "multimodal",
+    "multi-modal",
+    "vision",
+    "media type",
+    "media_type",
+    "attachment",
+];
+
+/// Whether a request was refused for a part that the conversation can go on without.
+fn refused_part(status: Option<u16>, codes: &[String], message: &str) -> Option<ModelErrorKind> {
+    let invalid = ["invalid_request_error", "bad_request", "invalid_request"];
+    let refused = match status {
+        Some(400 | 415 | 422) => true,
+        // Where nothing can take an image, some say that they found nothing.
+        Some(404 | 501) => message.contains("support"),
+        Some(500) => has_any(message, REQUEST_TO_BLAME) || message.contains("could not process"),
+        Some(_) => false,
+        None => codes.iter().any(|code| invalid.contains(&code.as_str())),
+    };
+    if !refused {
+        return None;
+    }
+    // A budget for reasoning is a setting, and no part of the conversation.
+    if has_any(message, THINKING) && !message.contains("budget") {
+        return Some(ModelErrorKind::ThinkingRefused);
+    }
+    let message = message.replace("documentation", "");
+    has_any(&message, ATTACHMENT).then_some(ModelErrorKind::AttachmentRefused)
+}
+
 /// Words of a failure that a local server reports as its own though the request is to blame.
 const REQUEST_TO_BLAME: &[&str] = &[
     "failed to parse",
@@ -254,6 +304,9 @@ pub(crate) fn kind(status: Option<u16>, codes: &[String], message: &str) -> Mode
         "moderation_blocked",
     ]) {
         return ModelErrorKind::ContentRefused;
+    }
+    if let Some(kind) = refused_part(status, &codes, &message) {
+        return kind;
     }
     if code_is(&[
         "overloaded_error",
@@ -389,7 +442,20 @@ mod tests {
             (500, coded("", "the request exceeds the available context size"), Kind::ContextTooLong),
             (400, coded("content_filter", "filtered"), Kind::ContentRefused),
             (500, r#"{"error":{"code":500,"message":"Failed to parse tool call arguments as JSON: x","type":"server_error"}}"#.into(), Kind::BadRequest),
-            (500, r#"{"error":{"code":500,"message":"image input is not supported","type":"server_error"}}"#.into(), Kind::BadRequest),
+            (500, r#"{"error":{"code":500,"message":"image input is not supported","type":"server_error"}}"#.into(), Kind::AttachmentRefused),
+            (400, typed("invalid_request_error", "Could not process image"), Kind::AttachmentRefused),
+            (400, typed("invalid_request_error", "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum"), Kind::AttachmentRefused),
+            (400, typed("invalid_request_error", "At least one of the image dimensions exceed max allowed size for many-image requests: 2000 pixels"), Kind::AttachmentRefused),
+            (400, typed("invalid_request_error", "The PDF specified was not valid."), Kind::AttachmentRefused),
+            (400, coded("", "unknown variant `image_url`, expected `text`"), Kind::AttachmentRefused),
+            (404, coded("", "No endpoints found that support image input"), Kind::AttachmentRefused),
+            (400, coded("", "max_tokens is too large, see the documentation"), Kind::BadRequest),
+            (400, typed("invalid_request_error", "messages.1.content.0: `thinking` blocks in the latest assistant message cannot be modified"), Kind::ThinkingRefused),
+            (400, typed("invalid_request_error", "messages.1.content.0: Invalid `signature` in `thinking` block"), Kind::ThinkingRefused),
+            (400, typed("invalid_request_error", "messages.3.content.0: Invalid `data` in `redacted_thinking` block"), Kind::ThinkingRefused),
+            (400, coded("invalid_encrypted_content", "The encrypted content gAAA could not be verified"), Kind::ThinkingRefused),
+            (400, coded("", "Corrupted thought signature."), Kind::ThinkingRefused),
+            (400, typed("invalid_request_error", "max_tokens must be greater than thinking.budget_tokens"), Kind::BadRequest),
             (200, r#"{"error":{"message":"no capacity"}}"#.into(), Kind::Server),
             (200, r#"{"error":{"code":401,"message":"no"}}"#.into(), Kind::Auth),
             (302, String::new(), Kind::BadRequest),

@@ -66,6 +66,31 @@ pub(crate) fn cut(content_events: u64) -> ModelError {
     )
 }
 
+/// The stream began a second reply before the first one ended.
+pub(crate) fn restarted() -> ModelError {
+    ModelError::new(
+        ModelErrorKind::Decode,
+        "the stream started the reply again before its end",
+    )
+}
+
+/// Whether this reason to stop names a content filter of the provider.
+pub(crate) fn is_filter(reason: &str) -> bool {
+    const FILTERS: &[&str] = &[
+        "content_filter",
+        "content_filtered",
+        "safety",
+        "recitation",
+        "blocklist",
+        "prohibited_content",
+        "spii",
+        "image_safety",
+        "guardrail_intervened",
+        "sensitive",
+    ];
+    FILTERS.iter().any(|word| reason.eq_ignore_ascii_case(word))
+}
+
 /// An event that is not JSON.
 pub(crate) fn undecodable(error: &serde_json::Error, data: &str) -> ModelError {
     ModelError::new(

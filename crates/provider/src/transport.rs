@@ -29,6 +29,10 @@ const FAILURE_TIME: Duration = Duration::from_secs(5);
 /// call if the body has been read to its end.
 const END_LAG: Duration = Duration::from_millis(100);
 
+/// How long more of a reply is waited for when its reason to stop has come and its end mark has not:
+/// the usage may follow.
+const REST: Duration = Duration::from_secs(2);
+
 /// For how long an answer is still looked for when its time is up. A process that was stopped for a
 /// while, as by a terminal, wakes with its alarm rung and what has come meanwhile unread.
 const LAST_LOOK: Duration = Duration::from_millis(50);
@@ -171,6 +175,7 @@ async fn start(call: Call, codec: &dyn Codec) -> Result<ModelStream, ModelError>
         without_content: Duration::ZERO,
         content_events: 0,
         alarm: Box::pin(tokio::time::sleep(timers.idle)),
+        complete_at: None,
         queue: VecDeque::new(),
         scratch: Vec::new(),
         failure: None,
@@ -201,6 +206,8 @@ struct Reading {
     without_content: Duration,
     content_events: u64,
     alarm: Pin<Box<Sleep>>,
+    /// When a reply whose reason to stop has come is taken as it is.
+    complete_at: Option<Instant>,
     /// Events that nobody has asked for yet: those of one read at most.
     queue: VecDeque<StreamEvent>,
     scratch: Vec<StreamEvent>,
@@ -258,17 +265,40 @@ impl Reading {
         // One last look in all: signs of life that come within it do not bring another one.
         let late = self.without_content.saturating_sub(self.timers.content);
         let look = LAST_LOOK.saturating_sub(late);
-        self.alarm.as_mut().reset(begun + idle.min(content));
+        let complete = self.decoder.complete();
+        let silent = begun + idle.min(content);
+        self.alarm.as_mut().reset(if complete {
+            let end = *self.complete_at.get_or_insert_with(|| begun + REST);
+            if end <= begun {
+                self.response = None;
+                self.end();
+                return Ok(());
+            }
+            end.min(silent)
+        } else {
+            silent
+        });
         let chunk = tokio::select! {
             biased;
             () = self.cancel.cancelled() => return Err(crate::scripted::cancelled()),
             chunk = response.chunk() => chunk,
-            () = rung(self.alarm.as_mut(), look) => return Err(self.too_silent(idle <= content)),
+            () = rung(self.alarm.as_mut(), look) => {
+                if complete {
+                    self.response = None;
+                    self.end();
+                    return Ok(());
+                }
+                return Err(self.too_silent(idle <= content));
+            }
         };
         self.without_content = self.without_content.saturating_add(begun.elapsed());
         match chunk {
             Ok(Some(chunk)) => self.take(&chunk),
             Ok(None) => {
+                self.response = None;
+                self.end();
+            }
+            Err(_) if complete => {
                 self.response = None;
                 self.end();
             }

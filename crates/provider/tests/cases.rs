@@ -10,6 +10,7 @@
 
 use std::path::Path;
 
+use serde_json::json;
 use tooloop_model::{
     AssistantMessage, ContentBlock, MessageBuilder, ModelError, ModelErrorKind, StopReason,
     StreamEvent, Usage,
@@ -360,4 +361,324 @@ fn random_bytes_never_panic_and_never_end_well() {
         }
     }
     assert!(count > 20);
+}
+
+/// Reads a stream of these events whole and byte by byte, which must come to the same.
+fn read(codec: &dyn Codec, events: &[serde_json::Value]) -> Outcome {
+    let text: String = events
+        .iter()
+        .map(|event| format!("data: {event}\n\n"))
+        .collect();
+    let whole = feed(codec, &[text.as_bytes()]);
+    let single: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
+    let (_, events, error) = feed(codec, &single);
+    assert_eq!((&events, &error), (&whole.1, &whole.2), "{text}");
+    whole
+}
+
+fn choice(choice: &serde_json::Value) -> serde_json::Value {
+    json!({"id": "c", "object": "chat.completion.chunk", "model": "m", "choices": [choice]})
+}
+
+fn delta(delta: &serde_json::Value) -> serde_json::Value {
+    choice(&json!({"index": 0, "delta": delta}))
+}
+
+fn piece(
+    index: impl Into<serde_json::Value>,
+    id: impl Into<serde_json::Value>,
+    name: impl Into<serde_json::Value>,
+    arguments: &str,
+) -> serde_json::Value {
+    let function = json!({"name": name.into(), "arguments": arguments});
+    delta(&json!({"tool_calls": [{"index": index.into(), "id": id.into(), "function": function}]}))
+}
+
+fn finish(reason: &str) -> serde_json::Value {
+    choice(&json!({"index": 0, "delta": {}, "finish_reason": reason}))
+}
+
+const NONE: serde_json::Value = serde_json::Value::Null;
+const ARGUMENTS: &str = r#"{"command":"echo A"}"#;
+
+/// The calls of a chat reply of these events, which is complete.
+fn chat_calls(events: &[serde_json::Value]) -> Vec<String> {
+    let mut events = events.to_vec();
+    events.push(finish("tool_calls"));
+    let (builder, _, error) = read(codec("chat").as_ref(), &events);
+    assert_eq!(error, None, "{events:?}");
+    calls(&builder.finish().unwrap())
+}
+
+#[test]
+fn an_id_belongs_to_its_call_whatever_the_index() {
+    let whole = "c bash {\"command\":\"echo A\"}";
+    let (begin, end) = ARGUMENTS.split_at(12);
+    let cases = [
+        // Announced at one index and filled at another.
+        vec![piece(0, "c", "bash", ""), piece(1, "c", NONE, ARGUMENTS)],
+        vec![
+            piece(0, "c", "bash", ""),
+            piece(0, NONE, NONE, begin),
+            piece(1, "c", NONE, end),
+        ],
+        // Pieces without an id follow the index under which the id came last.
+        vec![
+            piece(0, "c", "bash", ""),
+            piece(1, "c", NONE, begin),
+            piece(1, NONE, NONE, end),
+        ],
+        // Indexes that jump, are strings or are missing.
+        vec![piece(7, "c", "bash", begin), piece(7, NONE, NONE, end)],
+        vec![piece("1", "c", "bash", begin), piece("1", NONE, NONE, end)],
+        vec![piece(NONE, "c", "bash", begin), piece(NONE, "c", NONE, end)],
+        // Id and name with each piece, and a name in pieces.
+        vec![piece(0, "c", "bash", begin), piece(0, "c", "bash", end)],
+        vec![
+            piece(0, "c", "ba", ""),
+            piece(0, NONE, "sh", ""),
+            piece(0, NONE, NONE, ARGUMENTS),
+        ],
+        vec![piece(0, "c", "ba", begin), piece(0, NONE, "sh", end)],
+        // The id, the name or both come late.
+        vec![piece(0, NONE, "bash", ARGUMENTS), piece(0, "c", NONE, "")],
+        vec![piece(0, NONE, NONE, ARGUMENTS), piece(0, "c", "bash", "")],
+        vec![
+            piece(NONE, NONE, "bash", ARGUMENTS),
+            piece(NONE, "c", NONE, ""),
+        ],
+        vec![piece(0, "c", NONE, ARGUMENTS), piece(0, NONE, " bash ", "")],
+        // Nothing but the announcement comes again.
+        vec![piece(0, "c", "bash", ARGUMENTS), piece(1, "c", "bash", "")],
+    ];
+    for case in cases {
+        assert_eq!(chat_calls(&case), [whole], "{case:?}");
+    }
+}
+
+#[test]
+fn a_whole_call_that_comes_again_keeps_its_id() {
+    let whole = "c bash {\"command\":\"echo A\"}";
+    let (begin, end) = ARGUMENTS.split_at(12);
+    let cases = [
+        vec![piece(1, "c", "bash", ARGUMENTS)],
+        vec![piece(0, "c", "bash", ARGUMENTS)],
+        vec![piece(0, NONE, NONE, begin), piece(0, NONE, NONE, end)],
+        vec![piece(1, "c", "bash", begin), piece(1, NONE, NONE, end)],
+        vec![piece(1, "c", "bash", ""), piece(1, "c", NONE, ARGUMENTS)],
+    ];
+    for case in cases {
+        let mut events = vec![piece(0, "c", "bash", ARGUMENTS)];
+        events.extend(case);
+        // Whether it runs is the kernel's to decide: it sees one id twice.
+        assert_eq!(chat_calls(&events), [whole, whole], "{events:?}");
+    }
+}
+
+#[test]
+fn late_ids_keep_the_order_of_the_calls() {
+    let (begin, end) = ARGUMENTS.split_at(12);
+    let events = [
+        piece(0, NONE, "bash", begin),
+        piece(1, "y", "read", begin),
+        piece(2, NONE, "glob", begin),
+        piece(1, NONE, NONE, end),
+        piece(2, NONE, NONE, end),
+        piece(0, NONE, NONE, end),
+        piece(2, "z", NONE, ""),
+        piece(0, "x", NONE, ""),
+    ];
+    let expected = ["x bash", "y read", "z glob"].map(|call| format!("{call} {ARGUMENTS}"));
+    assert_eq!(chat_calls(&events), expected);
+}
+
+#[test]
+fn ids_come_as_the_provider_wrote_them() {
+    for id in ["fn.bash/7:a", "a b", "ид", &"x".repeat(300)] {
+        assert_eq!(
+            chat_calls(&[piece(0, id, "bash", ARGUMENTS)]),
+            [format!("{id} bash {ARGUMENTS}")]
+        );
+    }
+    assert_eq!(
+        chat_calls(&[piece(0, 7, "bash", ARGUMENTS)]),
+        [format!("7 bash {ARGUMENTS}")]
+    );
+}
+
+#[test]
+fn answers_in_unexpected_places() {
+    let answer = |events: &[serde_json::Value]| {
+        let (builder, _, error) = read(codec("chat").as_ref(), events);
+        assert_eq!(error, None, "{events:?}");
+        builder.finish().unwrap()
+    };
+    let whole = |key: &str, value: serde_json::Value| {
+        choice(&json!({"index": 0, key: value, "finish_reason": "stop"}))
+    };
+    let said = json!({"role": "assistant", "content": "hello there"});
+    assert_eq!(
+        answer(&[whole("message", said.clone())]).text(),
+        "hello there"
+    );
+    assert_eq!(
+        answer(&[whole("text", json!("hello there"))]).text(),
+        "hello there"
+    );
+    let pieces = ["hello ", "there"].map(|text| choice(&json!({"index": 0, "text": text})));
+    let [one, two] = pieces;
+    assert_eq!(answer(&[one, two, finish("stop")]).text(), "hello there");
+    // What was streamed and comes whole at the end is not said twice.
+    assert_eq!(
+        answer(&[
+            delta(&json!({"content": "hello there"})),
+            whole("message", said)
+        ])
+        .text(),
+        "hello there"
+    );
+    let function = json!({"name": "bash", "arguments": ARGUMENTS});
+    let call = json!({"id": "c", "type": "function", "function": function});
+    assert_eq!(
+        calls(&answer(&[whole(
+            "message",
+            json!({"content": null, "tool_calls": [call]})
+        )])),
+        [format!("c bash {ARGUMENTS}")]
+    );
+    let (begin, end) = ARGUMENTS.split_at(12);
+    let older = [
+        delta(&json!({"function_call": {"name": "bash", "arguments": begin}})),
+        delta(&json!({"function_call": {"arguments": end}})),
+        finish("function_call"),
+    ];
+    assert_eq!(calls(&answer(&older)), [format!(" bash {ARGUMENTS}")]);
+    let refused = answer(&[delta(&json!({"refusal": "I will not."})), finish("stop")]);
+    assert_eq!(refused.text(), "I will not.");
+    assert_eq!(refused.stop_reason, Some(StopReason::Refusal));
+}
+
+#[test]
+fn filters_are_no_refusals() {
+    for reason in ["content_filter", "SAFETY", "RECITATION"] {
+        let events = [delta(&json!({"content": "so far"})), finish(reason)];
+        let (builder, ..) = read(codec("chat").as_ref(), &events);
+        let message = builder.finish().unwrap();
+        assert_eq!(
+            message.stop_reason,
+            Some(StopReason::ContentFilter),
+            "{reason}"
+        );
+        assert_eq!(message.text(), "so far");
+    }
+}
+
+#[test]
+fn what_follows_the_reason_to_stop_is_no_part_of_the_reply() {
+    let call = |id: &str| piece(0, id, "bash", ARGUMENTS);
+    for rest in [
+        vec![call("b"), finish("tool_calls")],
+        vec![delta(&json!({"content": "more"}))],
+        vec![json!(["no chunk"])],
+    ] {
+        let mut events = vec![call("a"), finish("tool_calls")];
+        events.extend(rest);
+        let (builder, _, error) = read(codec("chat").as_ref(), &events);
+        assert_eq!(error, None, "{events:?}");
+        let message = builder.finish().unwrap();
+        assert_eq!(calls(&message), [format!("a bash {ARGUMENTS}")]);
+        assert_eq!(message.text(), "");
+    }
+}
+
+#[test]
+fn a_chat_stream_that_starts_again_is_an_error() {
+    let with_id = |id: &str, mut event: serde_json::Value| {
+        event["id"] = id.into();
+        event
+    };
+    let begin = || delta(&json!({"role": "assistant", "content": "On it."}));
+    let error = |events: &[serde_json::Value]| {
+        let (_, _, error) = read(codec("chat").as_ref(), events);
+        error.map(|error| error.kind)
+    };
+    let first = [begin(), piece(0, "a", "bash", ARGUMENTS)];
+    let second = [
+        begin(),
+        piece(0, "b", "bash", ARGUMENTS),
+        finish("tool_calls"),
+    ];
+    let [again, call, end] = second.clone();
+    let mut same_id = first.to_vec();
+    same_id.extend(second);
+    assert_eq!(error(&same_id), Some(ModelErrorKind::Decode));
+    let mut other_id = first.to_vec();
+    other_id.extend([with_id("d", again), with_id("d", call)]);
+    assert_eq!(error(&other_id), Some(ModelErrorKind::Decode));
+    // With nothing after it, it is harmless; so are an id and a role with each chunk.
+    let mut harmless = first.to_vec();
+    let empty = delta(&json!({"role": "assistant", "content": ""}));
+    harmless.extend([with_id("d", empty), with_id("d", end.clone())]);
+    assert_eq!(error(&harmless), None);
+    let each = |id: &str, content: &str| {
+        with_id(id, delta(&json!({"role": "assistant", "content": content})))
+    };
+    assert_eq!(
+        error(&[each("1", ""), each("2", "a"), each("3", "b"), end]),
+        None
+    );
+}
+
+fn messages_start(id: &str) -> serde_json::Value {
+    json!({"type": "message_start", "message": {"id": id, "role": "assistant", "content": [],
+        "usage": {"input_tokens": 10, "output_tokens": 1}}})
+}
+
+#[test]
+fn a_message_that_starts_again_is_an_error() {
+    let block = |index: u64, block: serde_json::Value| json!({"type": "content_block_start", "index": index, "content_block": block});
+    let text = || block(0, json!({"type": "text", "text": "On it."}));
+    let tool = |id: &str| {
+        let input = json!({"command": "echo A"});
+        block(
+            1,
+            json!({"type": "tool_use", "id": id, "name": "bash", "input": input}),
+        )
+    };
+    let thinking = || block(0, json!({"type": "thinking", "thinking": "plan"}));
+    let close = |index: u64| json!({"type": "content_block_stop", "index": index});
+    let stop = || json!({"type": "message_stop"});
+    let reason = || json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}});
+    let run = |events: Vec<serde_json::Value>| {
+        let (builder, _, error) = read(codec("messages").as_ref(), &events);
+        (error.map(|error| error.kind), builder)
+    };
+    for first in [
+        vec![text(), close(0), tool("a"), close(1)],
+        vec![text(), close(0), tool("a")],
+        vec![thinking()],
+        vec![tool("a"), close(1), reason()],
+    ] {
+        for again in ["m1", "m2"] {
+            let mut events = vec![messages_start("m1")];
+            events.extend(first.clone());
+            events.extend([messages_start(again), text(), tool("b"), reason(), stop()]);
+            assert_eq!(run(events).0, Some(ModelErrorKind::Decode), "{first:?}");
+        }
+    }
+    // With nothing after it, or nothing before it, it is harmless.
+    let harmless = [
+        vec![text(), close(0), tool("a"), close(1), messages_start("m2")],
+        vec![messages_start("m1"), text(), close(0), tool("a"), close(1)],
+    ];
+    for middle in harmless {
+        let mut events = vec![messages_start("m1")];
+        events.extend(middle);
+        events.extend([reason(), stop()]);
+        let (error, builder) = run(events);
+        assert_eq!(error, None);
+        let message = builder.finish().unwrap();
+        assert_eq!(message.text(), "On it.");
+        assert_eq!(calls(&message), ["a bash {\"command\":\"echo A\"}"]);
+    }
 }

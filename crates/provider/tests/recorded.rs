@@ -417,7 +417,7 @@ fn errors_of_local_servers() {
         (
             "real-error-openai-image-unsupported.json",
             500,
-            Kind::BadRequest,
+            Kind::AttachmentRefused,
         ),
         ("real-error-openai-loading.json", 503, Kind::Overloaded),
         ("real-error-openai-no-messages.json", 400, Kind::BadRequest),

@@ -87,6 +87,7 @@ fn turn(number: usize) -> Vec<Entry> {
             error: ModelError::new(ModelErrorKind::Overloaded, "no capacity"),
             wait_ms: 1_000,
             voided: false,
+            left_out: None,
         },
         Entry::Continue(Continue::Retry),
         reply(vec![ContentBlock::Text {

@@ -665,6 +665,7 @@ fn what_does_not_fit_is_named() {
                     error: ModelError::new(ModelErrorKind::Overloaded, "later"),
                     wait_ms: 1,
                     voided: false,
+                    left_out: None,
                 },
             ],
             &[],

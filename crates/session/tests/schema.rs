@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use boon::{Compiler, SchemaIndex, Schemas};
 use serde_json::{Value, json};
-use tooloop_kernel::{Budget, CompactionTrigger, Continue, During, Entry, Permission, TurnEnd};
+use tooloop_kernel::{
+    Budget, CompactionTrigger, Continue, During, Entry, LeftOut, Permission, TurnEnd,
+};
 use tooloop_model::{
     AssistantMessage, Content, ContentBlock, Document, Image, JsonObject, Message, ModelError,
     ModelErrorKind, Money, RawJson, StopReason, ToolInput, ToolResult, ToolUse, Usage, VendorData,
@@ -140,6 +142,9 @@ fn entries() -> Vec<Entry> {
         ModelErrorKind::NotFound,
         ModelErrorKind::ContextTooLong,
         ModelErrorKind::ContentRefused,
+        ModelErrorKind::EmptyReply,
+        ModelErrorKind::AttachmentRefused,
+        ModelErrorKind::ThinkingRefused,
         ModelErrorKind::Cancelled,
     ];
     entries.extend(kinds.map(|kind| Entry::Retry {
@@ -148,6 +153,21 @@ fn entries() -> Vec<Entry> {
         error: error(kind),
         wait_ms: 20,
         voided: true,
+        left_out: None,
+    }));
+    let parts = [
+        LeftOut::Thinking,
+        LeftOut::NewAttachments,
+        LeftOut::OldAttachments,
+        LeftOut::Attachments,
+    ];
+    entries.extend(parts.map(|part| Entry::Retry {
+        call: 1,
+        attempt: 1,
+        error: error(ModelErrorKind::AttachmentRefused),
+        wait_ms: 0,
+        voided: false,
+        left_out: Some(part),
     }));
     let reasons = [
         Continue::NextStep,
@@ -169,6 +189,7 @@ fn entries() -> Vec<Entry> {
         StopReason::MaxTokens,
         StopReason::StopSequence,
         StopReason::Refusal,
+        StopReason::ContentFilter,
         StopReason::Pause,
         StopReason::ContextWindow,
         StopReason::Other("because".into()),

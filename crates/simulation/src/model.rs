@@ -278,7 +278,21 @@ impl World {
             }
             StreamEvent::MessageStop { stop_reason } => {
                 served.stop = Some(stop_reason.clone());
+                let blank = served.text.trim().is_empty() && served.calls.is_empty();
+                let explained = matches!(
+                    stop_reason,
+                    StopReason::MaxTokens
+                        | StopReason::Refusal
+                        | StopReason::ContentFilter
+                        | StopReason::ContextWindow
+                        | StopReason::Pause
+                );
                 self.life.overloads = 0;
+                if blank && !explained {
+                    served.failed = true;
+                    self.life.newest_fault = Some((ModelErrorKind::EmptyReply, None));
+                    self.see("empty reply");
+                }
             }
             StreamEvent::MessageStart { .. }
             | StreamEvent::BlockStart { .. }

@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 use tooloop_kernel::{
     Delivery, Effect, Entry, Input, Judgement, Kernel, Prepared, StopJudgement, Sync, TurnEnd,
 };
-use tooloop_model::{Content, ModelError, StreamEvent, ToolUse, ToolUseId};
+use tooloop_model::{Content, Message, ModelError, StreamEvent, ToolUse, ToolUseId};
 use tooloop_provider::{Provider, Redactor};
 use tooloop_session::StoreError;
 use tooloop_tool::{Background, Registry};
@@ -94,6 +94,8 @@ struct Driver {
     /// Of read-only calls that are over, by the turn that they belong to: fires if the conversation
     /// is taken back to before it.
     told: Vec<(usize, CancellationToken)>,
+    /// The warning about a count of tokens that cannot be true was sent.
+    doubted_count: bool,
     /// The newest call that is on record as about to run: one with effects.
     started: Option<ToolUseId>,
     questions: FuturesUnordered<BoxFuture<'static, (u64, Answered)>>,
@@ -408,6 +410,10 @@ impl Driver {
                 }
                 _ => {}
             }
+            if matches!(&entry, Entry::Message(said) if matches!(said.message(), Message::Assistant(_)))
+            {
+                self.doubt_count();
+            }
             if let Entry::CallStarted { tool_use_id } = &entry {
                 self.started = Some(tool_use_id.clone());
             }
@@ -416,6 +422,21 @@ impl Driver {
             }
         }
         Ok(())
+    }
+
+    /// Warns once if the provider's count of tokens cannot be true.
+    fn doubt_count(&mut self) {
+        if self.doubted_count {
+            return;
+        }
+        if let Some(tokens) = self.kernel.implausible_count() {
+            self.doubted_count = true;
+            let words = format!(
+                "the provider counted {tokens} tokens of input, which is far from any estimate; \
+                 estimates are used to decide when the conversation is compacted"
+            );
+            self.events.send(&Event::Warning(words));
+        }
     }
 
     fn act(&mut self, effect: Effect) {

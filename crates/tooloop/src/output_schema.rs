@@ -1,5 +1,7 @@
 //! The form that an answer must have.
 
+mod references;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -251,13 +253,9 @@ pub(crate) struct AnswerTool(pub(crate) OutputSchema);
 impl DynTool for AnswerTool {
     fn definition(&self) -> ToolDefinition {
         let schema = if self.0.takes_object() {
-            self.0.0.json.clone()
+            references::from_the_top(&self.0.0.json)
         } else {
-            serde_json::json!({
-                "type": "object",
-                "properties": { ANSWER: self.0.0.json },
-                "required": [ANSWER],
-            })
+            references::under_a_field(&self.0.0.json, ANSWER)
         };
         ToolDefinition {
             name: TOOL.into(),

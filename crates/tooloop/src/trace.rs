@@ -340,6 +340,7 @@ impl Trace {
                 error,
                 wait_ms,
                 voided,
+                ..
             } => {
                 let (kind, status) = (error.kind.name(), error.status);
                 info!(
@@ -507,7 +508,7 @@ fn finish_reason(reason: &StopReason) -> &str {
         StopReason::EndTurn | StopReason::StopSequence => "stop",
         StopReason::ToolUse => "tool_call",
         StopReason::MaxTokens | StopReason::ContextWindow => "length",
-        StopReason::Refusal => "content_filter",
+        StopReason::Refusal | StopReason::ContentFilter => "content_filter",
         StopReason::Pause => "pause",
         StopReason::Other(word) => word,
     }

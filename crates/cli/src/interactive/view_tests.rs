@@ -271,6 +271,7 @@ fn a_reply_that_was_cut_is_told_to_be_void() {
         error,
         wait_ms: 2_300,
         voided: true,
+        left_out: None,
     });
     assert_eq!(bench.what(), "attempt 1 failed, trying again in 3s");
     bench.passes(2_300).says(&["The answer is 4."]);

@@ -13,7 +13,7 @@ use super::{Kernel, Phase};
 use crate::ledger::Reservation;
 use crate::{
     CompactionTrigger, Continue, Delivery, Effect, Entry, Planned, Prepared, Room, Sync, TurnEnd,
-    estimate, planner,
+    attachments, estimate, planner,
 };
 
 /// So many steps are made at least between two times that room is made, unless nothing fits.
@@ -345,7 +345,9 @@ impl Kernel {
         }
         let room = self.room();
         let cap = room.map(|room| room.summary()).or_else(|| self.cap());
-        let messages = self.transcript.messages();
+        let whole = self.transcript.messages();
+        let messages = attachments::left_out_of_summary(whole);
+        let messages = messages.as_slice();
         let mut messages = match room {
             None => messages.to_vec(),
             Some(room) => {
@@ -428,11 +430,18 @@ impl Kernel {
         let mut shorter = self.transcript.clone();
         shorter.forget_past();
         shorter.apply(&entry(0));
+        // Whatever was counted, what has fewer bytes is shorter.
+        let is_shorter =
+            estimate::messages(shorter.messages()) < estimate::messages(self.transcript.messages());
         let kept = std::mem::replace(&mut self.transcript, shorter);
         let planned = self.planned();
         let after = planned.map_or_else(|| self.likely_input(), |planned| planned.after);
         self.transcript = kept;
-        if planned.is_none() && after >= compaction.before {
+        let after = match planned {
+            None if is_shorter => after.min(compaction.before.saturating_sub(1)),
+            None | Some(_) => after,
+        };
+        if planned.is_none() && !is_shorter {
             let before = compaction.before;
             self.compaction = Some(compaction);
             let words = format!(
@@ -471,11 +480,11 @@ impl Kernel {
         };
         let done = transcript.newest_end() == Some(&TurnEnd::Completed);
         let request = if done { &[] } else { transcript.request() };
-        let mut content = Vec::new();
+        let mut content: Vec<Content> = Vec::new();
         let say = |content: &mut Vec<Content>, messages: &[Arc<HistoryMessage>]| {
             for message in messages.iter().filter(|one| !is_in(kept, one)) {
                 if let Message::User(said) = message.message() {
-                    content.extend(said.iter().cloned());
+                    content.extend(attachments::replaced(said, attachments::COMPACTED));
                 }
             }
         };

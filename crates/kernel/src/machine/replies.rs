@@ -4,14 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tooloop_model::{
-    BlockStart, HistoryMessage, Message, MessageBuilder, ModelError, ModelErrorKind, RawJson,
-    Request, StopReason, StreamEvent, ToolChoice, ToolInput, ToolUse, ToolUseId, Usage,
+    AssistantMessage, BlockStart, ContentBlock, HistoryMessage, Message, MessageBuilder,
+    ModelError, ModelErrorKind, RawJson, Request, StopReason, StreamEvent, ToolChoice, ToolInput,
+    ToolUse, ToolUseId, Usage,
 };
 
-use super::{Calling, Kernel, Phase, Turn};
-use crate::batch::{Batch, Call, CallState, Move, Way};
+use super::stopping::{MAX_PAUSES, filtered};
+use super::{Calling, Kernel, Phase, Repeated, Turn};
+use crate::batch::{Batch, Call, CallState, Move, SAME_ID, Way};
 use crate::ledger::Reservation;
-use crate::{Continue, Effect, Entry, OutputWay, Retry, Sync, TurnEnd};
+use crate::{Continue, Effect, Entry, LeftOut, OutputWay, Retry, Sync, TurnEnd, attachments};
+
+/// So often the model is asked again when its reply is empty.
+const EMPTY_REPLIES: u32 = 1;
 
 /// So many overloads in a row, and the fallback model is asked.
 const OVERLOADS: u32 = 3;
@@ -68,7 +73,7 @@ impl Kernel {
                 OutputWay::Native(schema) => Some(schema.clone()),
                 OutputWay::Tool(_) => None,
             });
-        let messages = self.transcript.messages().to_vec();
+        let messages = attachments::fitting(self.transcript.messages());
         self.request(messages, output_schema, reservation, false, out);
     }
 
@@ -103,6 +108,7 @@ impl Kernel {
             is_summary,
             begins: false,
             begun: Vec::new(),
+            repeated: Vec::new(),
             early: Batch::default(),
         }));
     }
@@ -117,16 +123,34 @@ impl Kernel {
         calling.begins = true;
         if let StreamEvent::BlockStart {
             block: BlockStart::ToolUse { id, .. },
-            ..
+            index,
         } = &mut event
         {
-            *id = unique_id(std::mem::replace(id, ToolUseId(String::new())), |id| {
-                self.transcript.knows(id) || calling.begun.contains(id)
+            let given = std::mem::replace(id, ToolUseId(String::new()));
+            let first = calling.begun.iter().find(|(other, _)| *other == given);
+            let first = first.filter(|_| !given.0.is_empty());
+            let first = first.map(|(_, first)| first.clone());
+            *id = unique_id(given.clone(), |id| {
+                self.transcript.knows(id)
+                    || calling.begun.iter().any(|(_, other)| other == id)
+                    || calling.repeated.iter().any(|other| other.id == *id)
             });
-            calling.begun.push(id.clone());
+            match first {
+                Some(first) => calling.repeated.push(Repeated {
+                    block: *index,
+                    id: id.clone(),
+                    first,
+                }),
+                None => calling.begun.push((given, id.clone())),
+            }
         }
         let stopped = matches!(event, StreamEvent::MessageStop { .. });
-        let shown = !stopped && !calling.is_summary;
+        // What was sent before is not shown again.
+        let again = event.block().is_some_and(|block| {
+            let mut repeated = calling.repeated.iter();
+            repeated.any(|repeated| repeated.block == block)
+        });
+        let shown = !stopped && !calling.is_summary && !again;
         let piece = shown.then(|| event.clone());
         match calling.builder.push(event) {
             Ok(completed) => {
@@ -158,7 +182,7 @@ impl Kernel {
         };
         let next = calling.begun.get(calling.early.calls.len());
         if calling.is_summary
-            || next != Some(&tool_use.id)
+            || next.is_none_or(|(_, next)| *next != tool_use.id)
             || matches!(tool_use.input, ToolInput::Invalid { .. })
             || self.settings.hooked.holds(&tool_use.name)
         {
@@ -208,15 +232,24 @@ impl Kernel {
     }
 
     pub(super) fn message_complete(&mut self, out: &mut Vec<Effect>) {
+        if let Phase::Calling(calling) = &self.phase
+            && let Some(error) = self.emptiness(calling)
+        {
+            // No clock and no chance at hand, as above.
+            let call = calling.call;
+            return self.fail(call, error, None, 0, out);
+        }
         let Phase::Calling(calling) = std::mem::replace(&mut self.phase, Phase::Idle) else {
             return;
         };
         let mut calling = *calling;
         let written = u64::try_from(calling.builder.written()).unwrap_or(u64::MAX);
-        let Ok(message) = std::mem::take(&mut calling.builder).finish() else {
+        let Ok(mut message) = std::mem::take(&mut calling.builder).finish() else {
             return;
         };
+        settle_repeated(&mut message, &calling.repeated);
         self.turn.failures = 0;
+        self.turn.empty_replies = 0;
         self.turn.overloads = 0;
         if calling.is_summary {
             return self.summarised(calling.reservation, &message, written, out);
@@ -226,6 +259,9 @@ impl Kernel {
         let cut = message.stop_reason == Some(StopReason::MaxTokens);
         if cut && !calling.reservation.shrunk && self.may_escalate() {
             return self.escalate(calling, message.usage, written, out);
+        }
+        if message.stop_reason == Some(StopReason::ContentFilter) {
+            return self.filtered(calling, message, written, out);
         }
         let (batch, answers) = calling.early.complete(&message, cut);
         let stop_reason = message.stop_reason.clone();
@@ -251,6 +287,63 @@ impl Kernel {
         }
         self.consult(out);
         self.advance(out);
+    }
+
+    /// What is wrong with a complete reply that holds neither text nor a tool use, if something is.
+    fn emptiness(&self, calling: &Calling) -> Option<ModelError> {
+        let builder = &calling.builder;
+        let stop_reason = builder.stop_reason()?;
+        let explained = match stop_reason {
+            StopReason::MaxTokens
+            | StopReason::Refusal
+            | StopReason::ContentFilter
+            | StopReason::ContextWindow => true,
+            StopReason::Pause => !calling.is_summary && self.turn.pauses < MAX_PAUSES,
+            StopReason::EndTurn
+            | StopReason::ToolUse
+            | StopReason::StopSequence
+            | StopReason::Other(_) => false,
+        };
+        if explained || !builder.is_blank() {
+            return None;
+        }
+        let mut words = if builder.has_thinking() {
+            "the model returned only reasoning: no text and no tool call".to_owned()
+        } else {
+            "the model returned nothing: no text and no tool call".to_owned()
+        };
+        if let StopReason::Other(word) = stop_reason
+            && !word.is_empty()
+        {
+            let word: String = word.chars().take(60).flat_map(char::escape_debug).collect();
+            words.push_str(&format!(" (it stopped with the reason \"{word}\")"));
+        }
+        Some(ModelError::new(ModelErrorKind::EmptyReply, words))
+    }
+
+    /// A content filter stopped the reply: its text is kept, its calls are not, since one of them may
+    /// be half of what it was to be.
+    fn filtered(
+        &mut self,
+        calling: Calling,
+        mut message: AssistantMessage,
+        written: u64,
+        out: &mut Vec<Effect>,
+    ) {
+        out.extend(calling.early.runs().map(|run| Effect::CancelTool { run }));
+        message
+            .content
+            .retain(|block| !matches!(block, ContentBlock::ToolUse(_)));
+        let usage = message.usage;
+        if message.has_substance() {
+            let entry = Entry::message(Message::Assistant(message));
+            self.record(entry, Sync::Soon, out);
+            self.note_count(usage, &calling.reservation.model);
+        } else {
+            self.discard(usage, out);
+        }
+        self.settle(calling.reservation, usage, written, true, out);
+        self.end(filtered(), out);
     }
 
     /// The reply is discarded, and asked for once more with the larger cap.
@@ -296,14 +389,18 @@ impl Kernel {
             out.push(Effect::Void { call });
         }
         self.discard(calling.builder.usage(), out);
-        self.settle_broken(calling.reservation, calling.begins, &calling.builder, out);
+        let empty = error.kind == ModelErrorKind::EmptyReply;
+        if calling.begins {
+            self.settle_broken(calling.reservation, &calling.builder, empty, out);
+        }
         if self.turn.overloads >= OVERLOADS && !self.turn.fell_back {
             let fallback = self.settings.fallback.as_ref();
             if let Some(model) = fallback.map(|fallback| fallback.model.clone()) {
                 return self.fall_back(model, out);
             }
         }
-        if error.kind == ModelErrorKind::ContextTooLong {
+        let left_out = self.refused_part(&error);
+        if error.kind == ModelErrorKind::ContextTooLong && left_out.is_none() {
             return self.too_long(error, calling.is_summary, out);
         }
         self.turn.failures = self.turn.failures.saturating_add(1);
@@ -316,7 +413,16 @@ impl Kernel {
             (Some(now), Some(first)) => now.saturating_sub(first),
             (None, _) | (_, None) => Duration::ZERO,
         };
-        match self.settings.retry.decide(&error, attempts, spent, chance) {
+        self.turn.empty_replies = self.turn.empty_replies.saturating_add(u32::from(empty));
+        let retry = if left_out.is_some() {
+            // Each time something is left out, so this comes to an end.
+            Retry::After(Duration::ZERO)
+        } else if empty && self.turn.empty_replies > EMPTY_REPLIES {
+            Retry::No
+        } else {
+            self.settings.retry.decide(&error, attempts, spent, chance)
+        };
+        match retry {
             Retry::After(wait) => {
                 self.newest.timer = self.newest.timer.saturating_add(1);
                 let timer = self.newest.timer;
@@ -326,6 +432,7 @@ impl Kernel {
                     error,
                     wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
                     voided,
+                    left_out,
                 };
                 self.record(entry, Sync::Soon, out);
                 out.push(Effect::StartTimer { timer, after: wait });
@@ -340,6 +447,29 @@ impl Kernel {
         }
     }
 
+    /// What the provider refused, if the conversation can go on without it: what is new first.
+    fn refused_part(&self, error: &ModelError) -> Option<LeftOut> {
+        match error.kind {
+            ModelErrorKind::ThinkingRefused => {
+                self.transcript.has_thinking().then_some(LeftOut::Thinking)
+            }
+            ModelErrorKind::AttachmentRefused => match self.transcript.attachments() {
+                (true, true) => Some(LeftOut::NewAttachments),
+                (true, false) | (false, true) => Some(LeftOut::Attachments),
+                (false, false) => None,
+            },
+            // The request has too many bytes, whatever its tokens are.
+            ModelErrorKind::ContextTooLong if error.status == Some(413) => {
+                match self.transcript.attachments() {
+                    (true, true) => Some(LeftOut::OldAttachments),
+                    (true, false) | (false, true) => Some(LeftOut::Attachments),
+                    (false, false) => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
     /// The model is overloaded again and again: the other one takes over, with tries of its own.
     fn fall_back(&mut self, model: String, out: &mut Vec<Effect>) {
         self.turn.fell_back = true;
@@ -350,14 +480,44 @@ impl Kernel {
     }
 }
 
-/// The provider's id where it can be used, else one of ours. An id must be new in the conversation
-/// and made of what every provider accepts.
+/// A call under an id that an earlier call of the reply has is the same call sent twice, and goes. If
+/// it is not the same, nobody knows what the provider means by it: it is answered with an error.
+fn settle_repeated(message: &mut AssistantMessage, repeated: &[Repeated]) {
+    for again in repeated {
+        let find = |id: &ToolUseId| {
+            let mut calls = message.tool_uses();
+            calls.find(|call| call.id == *id).cloned()
+        };
+        let (Some(first), Some(call)) = (find(&again.first), find(&again.id)) else {
+            continue;
+        };
+        let same_input = match (&first.input, &call.input) {
+            (ToolInput::Valid(one), ToolInput::Valid(other)) => one.to_value() == other.to_value(),
+            (one, other) => one == other,
+        };
+        let same = first.name == call.name && same_input;
+        message.content.retain_mut(|block| {
+            let ContentBlock::ToolUse(block) = block else {
+                return true;
+            };
+            if block.id == again.id && !same {
+                block.input = ToolInput::Invalid {
+                    raw: call.input.json().to_owned(),
+                    reason: SAME_ID.into(),
+                };
+            }
+            block.id != again.id || !same
+        });
+    }
+}
+
+/// The longest id that a provider gives back. Some providers put data of their own into ids.
+const LONGEST_ID: usize = 64 << 10;
+
+/// The provider's id where it can be used, else one of ours. An id must be new in the conversation.
+/// What its format can carry, its provider gets back byte for byte.
 fn unique_id(id: ToolUseId, taken: impl Fn(&ToolUseId) -> bool) -> ToolUseId {
-    let fits = (1..=64).contains(&id.0.len())
-        && id
-            .0
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+    let fits = !id.0.trim().is_empty() && id.0.len() <= LONGEST_ID;
     if fits && !taken(&id) {
         return id;
     }

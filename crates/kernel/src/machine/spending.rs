@@ -93,8 +93,8 @@ impl Kernel {
     /// changed since.
     #[must_use]
     pub fn counted_input(&self) -> Option<u64> {
-        let count = self.transcript.count().filter(Count::is_exact)?;
-        (self.counted_by == self.asked().model).then_some(count.tokens)
+        let count = self.count().filter(Count::is_exact)?;
+        Some(count.tokens)
     }
 
     /// The tokens that the next request likely sends.
@@ -106,11 +106,20 @@ impl Kernel {
             let rest = messages.get(from..).unwrap_or_default();
             calibration.apply(estimate::messages(rest))
         };
-        match self.transcript.count() {
-            Some(count) if self.counted_by == self.asked().model => count
-                .likely(calibration)
-                .saturating_add(rest(count.messages)),
-            Some(_) | None => self.fixed().saturating_add(rest(0)),
+        let estimated = || self.fixed().saturating_add(rest(0));
+        match self.count() {
+            Some(count) => {
+                let counted = count
+                    .likely(calibration)
+                    .saturating_add(rest(count.messages));
+                // A provider that found a request too long counts less than it takes.
+                if calibration.is_raised() {
+                    counted.max(estimated())
+                } else {
+                    counted
+                }
+            }
+            None => estimated(),
         }
     }
 
@@ -124,16 +133,16 @@ impl Kernel {
         let messages = self.transcript.messages();
         let fixed = || estimate::fixed(&self.settings.system, &self.settings.tools);
         let rest = |from: usize| estimate::most(messages.get(from..).unwrap_or_default());
-        match self.transcript.count() {
-            // Another model counts in another way.
-            Some(count) if self.counted_by == self.asked().model => {
+        match self.count() {
+            Some(count) => {
                 // The count is that of a request with these very definitions, or of one before the
                 // resume with others.
                 let anew = if self.counted { 0 } else { fixed() };
                 let rest = rest(count.messages);
                 count.most().saturating_add(anew).saturating_add(rest)
             }
-            Some(_) | None => fixed().saturating_add(rest(0)),
+            // Another model counts in another way.
+            None => fixed().saturating_add(rest(0)),
         }
     }
 
@@ -189,17 +198,46 @@ impl Kernel {
         }
     }
 
-    /// Books a request whose reply did not come to its end: what had come of it counts.
+    /// Books a request of whose reply nothing is kept: what had come of it counts. `whole` tells that
+    /// it came to its end.
     pub(super) fn settle_broken(
         &mut self,
         reservation: Reservation,
-        begins: bool,
         builder: &MessageBuilder,
+        whole: bool,
         out: &mut Vec<Effect>,
     ) {
         let written = u64::try_from(builder.written()).unwrap_or(u64::MAX);
-        if begins {
-            self.settle(reservation, builder.usage(), written, false, out);
-        }
+        self.settle(reservation, builder.usage(), written, whole, out);
+    }
+
+    /// What a provider has counted of the conversation, if the model that is asked now has counted it
+    /// and the count can be true.
+    fn count(&self) -> Option<Count> {
+        let count = self.transcript.count()?;
+        (self.counted_by == self.asked().model && self.is_plausible(&count)).then_some(count)
+    }
+
+    /// Whether a count agrees with the estimate from the bytes, within a factor of four. Some servers
+    /// count a part of the request only, or something else.
+    fn is_plausible(&self, count: &Count) -> bool {
+        let messages = self.transcript.messages();
+        let counted = messages.get(..count.messages).unwrap_or(messages);
+        let expected = self
+            .fixed()
+            .saturating_add(count.estimated_then(estimate::messages(counted)));
+        let least = expected / 4;
+        // Providers add words of their own.
+        let most = expected.saturating_mul(4).saturating_add(2_000);
+        (least..=most).contains(&count.tokens)
+    }
+
+    /// The newest count of the model that is asked, if it cannot be true: estimates are used in its
+    /// place.
+    #[must_use]
+    pub fn implausible_count(&self) -> Option<u64> {
+        let count = self.transcript.count()?;
+        let same = self.counted_by == self.asked().model;
+        (same && !self.is_plausible(&count)).then_some(count.tokens)
     }
 }

@@ -1,6 +1,6 @@
 //! The machine's ways out: when the model is done, and when somebody or something ends the turn.
 
-use tooloop_model::{Content, Message, StopReason, ToolResult};
+use tooloop_model::{Content, Message, ModelError, ModelErrorKind, StopReason, ToolResult};
 
 use super::{Kernel, MAX_CONTINUATIONS, Phase};
 use crate::batch::{Call, CallState};
@@ -8,10 +8,19 @@ use crate::repeats::Repeats;
 use crate::{Continue, During, Effect, Entry, OutputWay, StopJudgement, Sync, TurnEnd};
 
 /// How often a reply that its provider paused is continued.
-const MAX_PAUSES: u32 = 10;
+pub(super) const MAX_PAUSES: u32 = 10;
 
 /// How often somebody may object to the end of a turn.
 const MAX_OBJECTIONS: u32 = 8;
+
+/// How a turn ends whose reply a content filter stopped.
+pub(super) fn filtered() -> TurnEnd {
+    let words = "a content filter of the provider stopped the reply";
+    TurnEnd::ModelError {
+        error: ModelError::new(ModelErrorKind::ContentRefused, words),
+        attempts: 1,
+    }
+}
 
 impl Kernel {
     /// A finished message without a tool use.
@@ -39,6 +48,7 @@ impl Kernel {
                 self.go_on_with("Go on.".into(), Continue::PauseTurn, out);
             }
             Some(StopReason::Refusal) => self.end(TurnEnd::Refused, out),
+            Some(StopReason::ContentFilter) => self.end(filtered(), out),
             Some(StopReason::ContextWindow)
                 if self.room().is_some()
                     && self.settings.compaction
@@ -253,7 +263,9 @@ impl Kernel {
                 out.push(Effect::CancelModel { call: calling.call });
                 out.extend(calling.early.runs().map(|run| Effect::CancelTool { run }));
                 let model = calling.reservation.model.clone();
-                self.settle_broken(calling.reservation, calling.begins, &calling.builder, out);
+                if calling.begins {
+                    self.settle_broken(calling.reservation, &calling.builder, false, out);
+                }
                 let kept = calling.builder.interrupted();
                 if kept.has_substance() && !calling.is_summary {
                     let usage = kept.usage;

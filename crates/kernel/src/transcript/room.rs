@@ -6,7 +6,7 @@ use tooloop_model::{Content, HistoryMessage, Message, ToolResult, ToolUseId};
 
 use super::Transcript;
 use crate::planner::{LEFT, begins};
-use crate::{Calibration, Continue, estimate};
+use crate::{Calibration, Continue, LeftOut, attachments, estimate};
 
 /// What a transcript was before it was summed up, each time, if that is kept.
 #[derive(Debug, Clone, Default)]
@@ -192,6 +192,71 @@ impl Transcript {
                 estimate::message(message).saturating_sub(estimate::message(&shorter)),
             );
             *message = shorter;
+        }
+        self.count = self.count.map(|count| count.shortened(removed));
+    }
+
+    /// Whether there are images or documents, in what came before the newest reply and in what came
+    /// after it.
+    #[must_use]
+    pub(crate) fn attachments(&self) -> (bool, bool) {
+        let (old, new) = self.messages.split_at(self.unanswered());
+        let any = |messages: &[Arc<HistoryMessage>]| {
+            messages
+                .iter()
+                .any(|one| attachments::count(one.message()) > 0)
+        };
+        (any(old), any(new))
+    }
+
+    /// Whether there is reasoning that would be sent back.
+    #[must_use]
+    pub(crate) fn has_thinking(&self) -> bool {
+        let mut messages = self.messages.iter();
+        messages.any(|one| attachments::without_thinking(one.message()).is_some())
+    }
+
+    /// Where that begins which no model has answered.
+    fn unanswered(&self) -> usize {
+        let newest = self
+            .messages
+            .iter()
+            .rposition(|one| matches!(one.message(), Message::Assistant(_)));
+        newest.map_or(0, |newest| newest.saturating_add(1))
+    }
+
+    /// The conversation goes on without this.
+    pub(super) fn leave_out(&mut self, what: LeftOut) {
+        let unanswered = self.unanswered();
+        let mut removed = 0_u64;
+        for (place, message) in self.messages.iter_mut().enumerate() {
+            let concerned = match what {
+                LeftOut::Thinking | LeftOut::Attachments => true,
+                LeftOut::NewAttachments => place >= unanswered,
+                LeftOut::OldAttachments => place < unanswered,
+            };
+            if !concerned {
+                continue;
+            }
+            let rest = match what {
+                LeftOut::Thinking => attachments::without_thinking(message.message()),
+                LeftOut::NewAttachments | LeftOut::OldAttachments | LeftOut::Attachments => {
+                    attachments::without(message.message(), attachments::REFUSED)
+                }
+            };
+            let Some(rest) = rest else { continue };
+            let rest = Arc::new(HistoryMessage::new(rest));
+            if place < self.count.map_or(0, |count| count.messages) {
+                let less = estimate::message(message).saturating_sub(estimate::message(&rest));
+                removed = removed.saturating_add(less);
+            }
+            // What the user wants is told by the same messages.
+            for wanted in self.request.iter_mut().chain(&mut self.opening) {
+                if Arc::ptr_eq(wanted, message) {
+                    *wanted = Arc::clone(&rest);
+                }
+            }
+            *message = rest;
         }
         self.count = self.count.map(|count| count.shortened(removed));
     }

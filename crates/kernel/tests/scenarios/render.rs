@@ -134,10 +134,12 @@ fn entry(entry: &Entry) -> String {
             error,
             wait_ms,
             voided,
+            left_out,
         } => {
             let voided = if *voided { ", voided" } else { "" };
+            let without = left_out.map_or_else(String::new, |part| format!(", without {part:?}"));
             let error = short(&error.message);
-            format!("retry of {call}, failure {attempt}, in {wait_ms} ms{voided}: {error}")
+            format!("retry of {call}, failure {attempt}, in {wait_ms} ms{voided}{without}: {error}")
         }
         Entry::Discarded { usage } => {
             format!("paid {} + {}", usage.input_tokens, usage.output_tokens)

@@ -75,10 +75,10 @@ fn blank_text_everywhere() {
           call 2 [user, model tu_1, results tu_1]
         > model 2 text \n\s\n
           show 2 x3
-        > model 2 stop end_turn
-          record model (EndTurn): text "\\n \\n"
-          record end: completed
-          END completed
+        > model 2 stop refusal
+          record model (Refusal): text "\\n \\n"
+          record end: refused
+          END refused
         > user \s\s\s
         > user go on
           record user: go on
@@ -98,7 +98,7 @@ fn blank_text_everywhere() {
 }
 
 #[test]
-fn an_empty_reply_is_an_end() {
+fn an_empty_reply_is_asked_for_once_more() {
     check(
         r#"
         > user go
@@ -107,12 +107,93 @@ fn an_empty_reply_is_an_end() {
         > model 1 usage 10 1
           show 1 x1
         > model 1 stop end_turn
-          record model (EndTurn):
-          record end: completed
-          END completed
+          record paid 10 + 1
+          record retry of 1, failure 1, in 500 ms: the model returned nothing: no text and no tool call
+          start timer 1 of 500ms
+        > timer 1
+          record go on: retry
+          call 2 [user]
+        > model 2 call tu_1 bash {}
+          show 2 x3 tu_1
+          record model (ToolUse): bash tu_1 {}
+          record now: started tu_1
+          run 1 bash tu_1 {}
+        > done 1 hi
+          record finished tu_1: hi
+          record go on: next step
+          call 3 [user, model tu_1, results tu_1]
+        > model 3 think hm
+          show 3 x3
+        > model 3 stop strange
+          void 3
+          record retry of 3, failure 1, in 500 ms, voided: the model returned only reasoning: no text and no tool call (it...
+          start timer 2 of 500ms
+        > timer 2
+          record go on: retry
+          call 4 [user, model tu_1, results tu_1]
+        > model 4 text \s
+          show 4 x3
+        > model 4 stop strange
+          void 4
+          record end: model error after 2: the model returned nothing: no text and no tool call (it stopped...
+          END model error after 2: the model returned nothing: no text and no tool call (it stopped...
         > user go on
           record user: go on
-          call 2 [user, user]
+          call 5 [user, model tu_1, results tu_1, user]
+        "#,
+    );
+}
+
+#[test]
+fn a_content_filter_keeps_the_text_and_runs_nothing() {
+    check(
+        r#"
+        > user go
+          record user: go
+          call 1 [user]
+        > model 1 text so far
+          show 1 x3
+        > model 1 use tu_1 bash {}
+          show 1 x3 tu_1
+        > model 1 stop content_filter
+          record model (ContentFilter): text "so far"
+          record end: model error after 1: a content filter of the provider stopped the reply
+          END model error after 1: a content filter of the provider stopped the reply
+        > user go on
+          record user: go on
+          call 2 [user, model, user]
+        "#,
+    );
+}
+
+#[test]
+fn refused_reasoning_is_left_out() {
+    check(
+        r#"
+        > user go
+          record user: go
+          call 1 [user]
+        > model 1 think plan
+          show 1 x3
+        > model 1 use tu_1 bash {}
+          show 1 x3 tu_1
+        > model 1 stop tool_use
+          record model (ToolUse): thinking "plan", bash tu_1 {}
+          record now: started tu_1
+          run 1 bash tu_1 {}
+        > done 1 hi
+          record finished tu_1: hi
+          record go on: next step
+          call 2 [user, model tu_1, results tu_1]
+        > fail 2 thinking
+          record retry of 2, failure 1, in 0 ms, without Thinking: ThinkingRefused
+          start timer 1 of 0ns
+        > timer 1
+          record go on: retry
+          call 3 [user, model tu_1, results tu_1]
+        > fail 3 thinking
+          record end: model error after 2: ThinkingRefused
+          END model error after 2: ThinkingRefused
         "#,
     );
 }
@@ -126,12 +207,10 @@ fn thinking_alone_is_no_message() {
           call 1 [user]
         > model 1 think hm
           show 1 x3
-        > model 1 stop end_turn
-          record model (EndTurn): thinking "hm"
-          record end: completed
-          END completed
-        > user go on
-          record user: go on
+        > model 1 stop max_tokens
+          record model (MaxTokens): thinking "hm"
+          record user: Your reply was cut by the output limit. Go on exactly where it s...
+          record go on: continue output
           call 2 [user, user]
         "#,
     );

@@ -328,6 +328,7 @@ fn stop_reason(name: &str) -> StopReason {
         "tool_use" => StopReason::ToolUse,
         "max_tokens" => StopReason::MaxTokens,
         "refusal" => StopReason::Refusal,
+        "content_filter" => StopReason::ContentFilter,
         "pause" => StopReason::Pause,
         "context_window" => StopReason::ContextWindow,
         other => StopReason::Other(other.into()),
@@ -344,6 +345,8 @@ fn failure(rest: &str) -> Input {
         "rate_limited" => ModelErrorKind::RateLimited,
         "auth" => ModelErrorKind::Auth,
         "too_long" => ModelErrorKind::ContextTooLong,
+        "image" => ModelErrorKind::AttachmentRefused,
+        "thinking" => ModelErrorKind::ThinkingRefused,
         other => panic!("no such failure: {other}"),
     };
     let mut error = ModelError::new(kind, format!("{kind:?}"));

@@ -288,11 +288,12 @@ fn what_was_said_before_a_call_is_no_part_of_the_answer() {
           record finished t1: fine
           record go on: next step
           call 3 [user, model, user, model t1, results t1] in a form
-        > model 3 stop end_turn
-          record model (EndTurn):
-          record user: Your answer does not have the form that it must have: "" is no n...
+        > model 3 say x
+          show 3 x3
+          record model (EndTurn): text "x"
+          record user: Your answer does not have the form that it must have: "x" is no...
           record go on: schema retry
-          call 4 [user, model, user, model t1, results t1, user] in a form
+          call 4 [user, model, user, model t1, results t1, model, user] in a form
         "#,
     );
 }

@@ -29,6 +29,8 @@ struct Reply {
     next: usize,
     usage: Counts,
     stop_reason: Option<String>,
+    /// A second `message_start` came after the first block.
+    restarted: bool,
     ended: bool,
     content_events: u64,
 }
@@ -162,6 +164,11 @@ impl Reply {
             return Ok(());
         }
         self.content_events += 1;
+        // A restart with nothing after it is harmless. With content after it, the stream holds two
+        // replies, and running the calls of both would run some of them twice.
+        if self.restarted && matches!(kind, "content_block_start" | "content_block_delta") {
+            return Err(reading::restarted());
+        }
         match kind {
             "message_start" => self.message_start(&envelope, out),
             "content_block_start" => self.block_start(&envelope, out),
@@ -199,6 +206,10 @@ impl Reply {
             Some(message) => parse(message)?,
             None => Value::Null,
         };
+        if self.next > 0 {
+            self.restarted = true;
+            return Ok(());
+        }
         let text = |key: &str| {
             let text = message.get(key).and_then(Value::as_str);
             text.filter(|text| !text.is_empty()).map(str::to_owned)
@@ -472,6 +483,7 @@ impl Reply {
                 "max_tokens" => StopReason::MaxTokens,
                 "stop_sequence" => StopReason::StopSequence,
                 "refusal" => StopReason::Refusal,
+                word if reading::is_filter(word) => StopReason::ContentFilter,
                 "pause_turn" => StopReason::Pause,
                 "model_context_window_exceeded" => StopReason::ContextWindow,
                 _ => StopReason::Other(reason),

@@ -1,11 +1,11 @@
 //! One chunk of a reply as it stands on the wire, and how its parts are taken.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tooloop_model::{ModelError, StopReason, Usage};
 
-use crate::reading::{count, undecodable};
+use crate::reading::{count, is_filter, undecodable};
 
 #[derive(Deserialize)]
 pub(super) struct Chunk<'a> {
@@ -31,12 +31,20 @@ pub(super) struct Choice<'a> {
     pub(super) index: Option<u64>,
     #[serde(borrow, default)]
     pub(super) delta: Option<Delta<'a>>,
+    /// Some servers stream what belongs into `delta` here.
+    #[serde(borrow, default)]
+    pub(super) message: Option<Delta<'a>>,
+    /// The same in the format of text completions.
+    #[serde(borrow, default)]
+    pub(super) text: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) finish_reason: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 pub(super) struct Delta<'a> {
+    #[serde(borrow, default)]
+    pub(super) role: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) content: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -49,11 +57,33 @@ pub(super) struct Delta<'a> {
     pub(super) reasoning_details: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) tool_calls: Option<Vec<CallDelta<'a>>>,
+    /// The older form of a single call.
+    #[serde(borrow, default)]
+    pub(super) function_call: Option<FunctionDelta<'a>>,
+}
+
+impl Delta<'_> {
+    /// Whether it holds any part of an answer.
+    pub(super) fn says_something(&self) -> bool {
+        let says = |raw: Option<&RawValue>| {
+            raw.is_some_and(|raw| !matches!(raw.get(), "null" | "\"\"" | "[]"))
+        };
+        says(self.content)
+            || says(self.refusal)
+            || says(self.reasoning_content)
+            || says(self.reasoning)
+            || says(self.reasoning_details)
+            || self
+                .tool_calls
+                .as_ref()
+                .is_some_and(|calls| !calls.is_empty())
+            || self.function_call.is_some()
+    }
 }
 
 #[derive(Deserialize)]
 pub(super) struct CallDelta<'a> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient_index")]
     pub(super) index: Option<u64>,
     #[serde(borrow, default)]
     pub(super) id: Option<&'a RawValue>,
@@ -63,7 +93,7 @@ pub(super) struct CallDelta<'a> {
     pub(super) extra_content: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 pub(super) struct FunctionDelta<'a> {
     #[serde(borrow, default)]
     pub(super) name: Option<&'a RawValue>,
@@ -71,12 +101,30 @@ pub(super) struct FunctionDelta<'a> {
     pub(super) arguments: Option<&'a RawValue>,
 }
 
+/// An index, also where it is written as a string.
+fn lenient_index<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    Ok(match Value::deserialize(deserializer)? {
+        Value::String(text) => text.trim().parse().ok(),
+        value => count(Some(&value)),
+    })
+}
+
+/// An id. Some servers write a number.
+pub(super) fn id(raw: &RawValue) -> Result<Option<String>, ModelError> {
+    let text_of = raw.get();
+    if text_of.starts_with(|first: char| first.is_ascii_digit() || first == '-') {
+        return Ok(Some(text_of.to_owned()));
+    }
+    text(raw)
+}
+
 pub(super) fn stop_reason(reason: &str) -> StopReason {
     match reason {
         "stop" | "end_turn" | "eos" => StopReason::EndTurn,
         "tool_calls" | "tool_use" | "function_call" => StopReason::ToolUse,
         "length" | "max_tokens" | "model_length" => StopReason::MaxTokens,
-        "content_filter" | "refusal" => StopReason::Refusal,
+        "refusal" => StopReason::Refusal,
+        word if is_filter(word) => StopReason::ContentFilter,
         other => StopReason::Other(other.to_owned()),
     }
 }

@@ -11,8 +11,8 @@ use tooloop_model::{
 };
 
 use super::NAME;
-use super::call::{Call, JsonEnd};
-use super::chunk::{self, CallDelta, Chunk, Delta, normal, parse, read, stop_reason, text};
+use super::call::Call;
+use super::chunk::{self, CallDelta, Choice, Chunk, Delta, normal, parse, read, stop_reason, text};
 use super::reasoning::{self, Kept};
 use crate::codec::Decoder;
 use crate::errors;
@@ -29,6 +29,17 @@ pub(super) struct ChatDecoder {
 #[derive(Debug, Default)]
 struct Reply {
     started: bool,
+    /// The id of the first chunk, and whether other chunks had others from the beginning.
+    id: Option<String>,
+    ids_vary: bool,
+    /// Where the answer stands in the chunks; `None` before any of it has come.
+    place: Option<Place>,
+    /// A part of the answer came without a role.
+    without_role: bool,
+    /// How many calls there were when a role was announced in the middle of the reply.
+    restart: Option<usize>,
+    /// The chunks changed their id and announced a role: another reply begins.
+    restarted: bool,
     next: usize,
     /// The text, refusal or thinking that grows now.
     prose: Option<Prose>,
@@ -38,6 +49,24 @@ struct Reply {
     finish_reason: Option<String>,
     ended: bool,
     content_events: u64,
+}
+
+/// Which call a piece belongs to.
+enum Found {
+    /// This one.
+    Call(usize),
+    /// None: another one begins.
+    New,
+    /// This one is complete and comes again.
+    Repeated(usize),
+}
+
+/// Where a chunk holds its part of the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Delta,
+    Message,
+    Text,
 }
 
 #[derive(Debug)]
@@ -57,7 +86,15 @@ impl Decoder for ChatDecoder {
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<StreamEvent>) -> Result<(), ModelError> {
         let Self { framer, reply } = self;
         let fed = reading::feed(framer, bytes, |event| reply.event(event, out));
-        // What follows the end is no part of the reply, whatever is wrong with it.
+        // What follows the end is no part of the reply, whatever is wrong with it. After the reason
+        // to stop the provider may still report an error; bytes that make no sense change nothing.
+        if let Err(error) = &fed
+            && error.kind == ModelErrorKind::Decode
+            && reply.finish_reason.is_some()
+            && !reply.ended
+        {
+            reply.stop(out);
+        }
         if reply.ended { Ok(()) } else { fed }
     }
 
@@ -67,7 +104,8 @@ impl Decoder for ChatDecoder {
         if reply.ended {
             return Ok(());
         }
-        if finished? || reply.finish_reason.is_none() {
+        if reply.finish_reason.is_none() {
+            finished?;
             return Err(cut(reply.content_events));
         }
         reply.stop(out);
@@ -76,6 +114,10 @@ impl Decoder for ChatDecoder {
 
     fn ended(&self) -> bool {
         self.reply.ended
+    }
+
+    fn complete(&self) -> bool {
+        self.reply.ended || self.reply.finish_reason.is_some()
     }
 
     fn content_events(&self) -> u64 {
@@ -132,13 +174,79 @@ impl Reply {
             if choice.index.unwrap_or_default() != 0 {
                 continue;
             }
-            if let Some(delta) = &choice.delta {
-                self.delta(delta, out)?;
-            }
+            self.answer(chunk, choice, out)?;
             if let Some(reason) = choice.finish_reason.map(text).transpose()?.flatten() {
                 self.end(reason, out)?;
             }
         }
+        Ok(())
+    }
+
+    /// The part of the answer that a chunk holds, wherever it stands.
+    fn answer(
+        &mut self,
+        chunk: &Chunk<'_>,
+        choice: &Choice<'_>,
+        out: &mut Vec<StreamEvent>,
+    ) -> Result<(), ModelError> {
+        let completion = choice.text.map(text).transpose()?.flatten();
+        let in_place = |place| self.place.is_none_or(|known| known == place);
+        let delta = choice.delta.as_ref().filter(|one| one.says_something());
+        let message = choice.message.as_ref().filter(|one| one.says_something());
+        let place = if delta.is_some() {
+            Place::Delta
+        } else if message.is_some() && in_place(Place::Message) {
+            Place::Message
+        } else if completion.is_some() && in_place(Place::Text) {
+            Place::Text
+        } else {
+            return self.note_role(chunk, choice, false);
+        };
+        // What comes after the reason to stop is no part of the reply, unless nothing came before.
+        if self.finish_reason.is_some() && self.place.is_some() {
+            return Ok(());
+        }
+        self.note_role(chunk, choice, true)?;
+        self.place.get_or_insert(place);
+        match (place, delta.or(message), completion) {
+            (Place::Text, _, Some(completion)) => {
+                self.prose(ProseKind::Text, completion, out);
+                Ok(())
+            }
+            (_, Some(delta), _) => self.delta(delta, out),
+            (_, None, _) => Ok(()),
+        }
+    }
+
+    /// Looks for a second reply in the stream. `says` tells that the chunk holds a part of the
+    /// answer.
+    fn note_role(
+        &mut self,
+        chunk: &Chunk<'_>,
+        choice: &Choice<'_>,
+        says: bool,
+    ) -> Result<(), ModelError> {
+        let role = choice.delta.as_ref().and_then(|delta| delta.role);
+        let has_role = role.map(text).transpose()?.flatten().is_some();
+        let id = chunk.id.map(text).transpose()?.flatten();
+        if let Some(id) = id
+            && self.finish_reason.is_none()
+        {
+            let same = self.id.get_or_insert_with(|| id.clone()) == &id;
+            if !same && !self.ids_vary {
+                self.restarted |= has_role && self.place.is_some();
+                // Some servers give each chunk an id of its own.
+                self.ids_vary = !self.restarted;
+            }
+        }
+        if has_role && self.without_role && self.finish_reason.is_none() {
+            self.restart = Some(self.calls.len());
+            self.without_role = false;
+        }
+        if self.restarted && says {
+            return Err(reading::restarted());
+        }
+        self.without_role |= says && !has_role;
         Ok(())
     }
 
@@ -196,6 +304,16 @@ impl Reply {
         }
         for call in delta.tool_calls.iter().flatten() {
             self.call(call, out)?;
+        }
+        if let Some(function) = delta.function_call {
+            // There is at most one, and it has no index: one that no other call has.
+            let call = CallDelta {
+                index: Some(u64::MAX),
+                id: None,
+                function: Some(function),
+                extra_content: None,
+            };
+            self.call(&call, out)?;
         }
         Ok(())
     }
@@ -334,22 +452,26 @@ impl Reply {
         delta: &CallDelta<'_>,
         out: &mut Vec<StreamEvent>,
     ) -> Result<(), ModelError> {
-        let id = delta
-            .id
-            .map(text)
-            .transpose()?
-            .flatten()
-            .unwrap_or_default();
+        let id = delta.id.map(chunk::id).transpose()?.flatten();
+        let id = id.unwrap_or_default();
         let function = delta.function.as_ref();
         let name = function.and_then(|function| function.name);
         let name = name.map(text).transpose()?.flatten().unwrap_or_default();
+        let name = name.trim();
         let arguments = match function.and_then(|function| function.arguments) {
             Some(arguments) => chunk::arguments(arguments)?,
             None => String::new(),
         };
-        let at = match self.find(delta.index, &id, &name, &arguments) {
-            Some(at) => at,
-            None if id.is_empty() && name.is_empty() && delta.index.is_none() => {
+        let at = match self.find(delta.index, &id, name, &arguments) {
+            Found::Call(at) => at,
+            Found::Repeated(at) => {
+                let (id, name) = match self.calls.get(at) {
+                    Some(call) => (call.id.clone(), call.name.clone()),
+                    None => return Ok(()),
+                };
+                self.new_call(Call::repeated(id, name), out)
+            }
+            Found::New if id.is_empty() && name.is_empty() && delta.index.is_none() => {
                 if arguments.trim().is_empty() {
                     return Ok(());
                 }
@@ -358,72 +480,101 @@ impl Reply {
                     "arguments came for a call that has not begun",
                 ));
             }
-            None => {
-                self.end_prose(out);
-                self.end_complete_calls(out);
-                self.calls.push(Call {
-                    theirs: delta.index,
-                    id,
-                    index: None,
-                    early: String::new(),
-                    json: JsonEnd::default(),
-                    open: true,
-                });
-                self.calls.len() - 1
-            }
+            Found::New => self.new_call(Call::default(), out),
         };
         let Some(call) = self.calls.get_mut(at) else {
             return Ok(());
         };
-        if call.index.is_none() && !name.is_empty() {
-            call.begin(self.next, name, out);
-            self.next += 1;
-        }
+        call.announce(delta.index, id, name);
         call.push(&arguments, out)?;
         if let Some(extra) = delta.extra_content
             && extra.get().starts_with('{')
-            && let Some(index) = call.index
             && call.open
             && let Ok(data) = RawJson::parse(extra.get())
         {
-            out.push(StreamEvent::VendorDelta {
-                index,
-                data: VendorData {
-                    owner: NAME.into(),
-                    data,
-                },
-            });
+            let owner = NAME.into();
+            call.attach(VendorData { owner, data }, out);
         }
+        self.begin_ready((!name.is_empty()).then_some(at), out);
         Ok(())
     }
 
-    /// Which call a piece belongs to, if it has begun.
-    fn find(&self, theirs: Option<u64>, id: &str, name: &str, arguments: &str) -> Option<usize> {
-        let position = |matches: &dyn Fn(&Call) -> bool| self.calls.iter().rposition(matches);
-        match theirs {
-            Some(theirs) => {
-                let at = position(&|call| call.theirs == Some(theirs))?;
-                let call = self.calls.get(at)?;
-                if name.is_empty() {
-                    return Some(at);
-                }
-                // Some give every call the index 0: a name with another id begins another call, and
-                // so does a name with whole arguments where there are no ids.
-                if !id.is_empty() && !call.id.is_empty() {
-                    return position(&|call| call.theirs == Some(theirs) && call.id == id);
-                }
-                let again = call.json.complete && arguments.trim_start().starts_with('{');
-                (!again).then_some(at)
+    fn new_call(&mut self, call: Call, out: &mut Vec<StreamEvent>) -> usize {
+        self.end_prose(out);
+        self.end_complete_calls(out);
+        self.calls.push(call);
+        self.calls.len() - 1
+    }
+
+    /// Which call a piece belongs to.
+    fn find(&self, theirs: Option<u64>, id: &str, name: &str, arguments: &str) -> Found {
+        let position = |matches: &dyn Fn(&Call) -> bool| {
+            let at = self.calls.iter().rposition(matches)?;
+            Some((at, self.calls.get(at)?))
+        };
+        let whole = arguments.trim_start().starts_with('{');
+        // An id that was seen belongs to its call, whatever the index.
+        if !id.is_empty()
+            && let Some((at, call)) = position(&|call| call.id == id)
+        {
+            let elsewhere = theirs.is_some_and(|theirs| !call.theirs.contains(&theirs));
+            let again = call.json.complete && (whole || (elsewhere && !name.is_empty()));
+            return if again {
+                Found::Repeated(at)
+            } else {
+                Found::Call(at)
+            };
+        }
+        let found = match theirs {
+            Some(theirs) => position(&|call| call.theirs.contains(&theirs)),
+            None => self.calls.len().checked_sub(1).zip(self.calls.last()),
+        };
+        let Some((at, call)) = found else {
+            return Found::New;
+        };
+        if name.is_empty() {
+            // Some give each piece an id of its own; only the first one counts.
+            let is_late = theirs.is_some() || id.is_empty() || call.id.is_empty();
+            return match (is_late, call.json.complete && whole) {
+                (false, _) => Found::New,
+                (true, true) => Found::Repeated(at),
+                (true, false) => Found::Call(at),
+            };
+        }
+        // Some give every call the index 0: a name with another id begins another call, and so does
+        // a name with whole arguments, or another name, where there are no ids.
+        let another = (!id.is_empty() && !call.id.is_empty())
+            || (call.json.complete && !call.name.is_empty() && (whole || call.name != name))
+            || (theirs.is_none() && !call.name.is_empty());
+        if another { Found::New } else { Found::Call(at) }
+    }
+
+    /// Begins the blocks of the calls that are known well enough, in the order of the calls.
+    /// `named` is a call of which a piece of the name has just come: more of it may follow.
+    fn begin_ready(&mut self, named: Option<usize>, out: &mut Vec<StreamEvent>) {
+        for (at, call) in self.calls.iter_mut().enumerate() {
+            if call.index.is_some() {
+                continue;
             }
-            None if !id.is_empty() => position(&|call| call.id == id),
-            None if !name.is_empty() => None,
-            None => self.calls.len().checked_sub(1),
+            if named == Some(at) || !call.is_known() || call.text.trim().is_empty() {
+                return;
+            }
+            call.begin(self.next, out);
+            self.next += 1;
         }
     }
 
-    /// Another call begins, so those whose arguments are whole are complete.
+    /// Another call begins, so those whose arguments are whole are complete. One whose id may still
+    /// come stays open.
     fn end_complete_calls(&mut self, out: &mut Vec<StreamEvent>) {
         for call in &mut self.calls {
+            if call.index.is_none() {
+                if !call.is_known() || !call.json.complete {
+                    return;
+                }
+                call.begin(self.next, out);
+                self.next += 1;
+            }
             if call.open && call.json.complete {
                 call.end(out);
             }
@@ -437,9 +588,15 @@ impl Reply {
                 "the provider ended the reply with an error and did not say which",
             ));
         }
+        if self.finish_reason.is_some() {
+            return Ok(());
+        }
         self.end_prose(out);
         let cut = matches!(stop_reason(&reason), StopReason::MaxTokens);
-        self.name_the_nameless(out);
+        if self.repeats_itself() {
+            return Err(reading::restarted());
+        }
+        self.begin_rest(out);
         for call in &mut self.calls {
             // The output cap may have cut the last one: nobody is told that it is complete.
             if call.open && (!cut || call.json.complete) {
@@ -450,17 +607,33 @@ impl Reply {
         Ok(())
     }
 
-    /// A call that never got a name still has to be answered.
-    fn name_the_nameless(&mut self, out: &mut Vec<StreamEvent>) {
+    /// Whether a role was announced in the middle of the reply and a call from before it came again
+    /// after it.
+    fn repeats_itself(&self) -> bool {
+        let Some((before, after)) = self.restart.and_then(|at| self.calls.split_at_checked(at))
+        else {
+            return false;
+        };
+        after.iter().any(|call| {
+            let mut before = before.iter();
+            before.any(|other| other.name == call.name && other.text == call.text)
+        })
+    }
+
+    /// A call that never got an id or a name still has to be answered.
+    fn begin_rest(&mut self, out: &mut Vec<StreamEvent>) {
+        // A repetition of which nothing but the name came says nothing new.
+        self.calls
+            .retain(|call| !(call.repeated && call.text.trim().is_empty()));
         for call in self.calls.iter_mut().filter(|call| call.index.is_none()) {
-            call.begin(self.next, String::new(), out);
+            call.begin(self.next, out);
             self.next += 1;
         }
     }
 
     fn stop(&mut self, out: &mut Vec<StreamEvent>) {
         self.end_prose(out);
-        self.name_the_nameless(out);
+        self.begin_rest(out);
         if self.finish_reason.is_none() {
             self.end_complete_calls(out);
         }

@@ -113,7 +113,6 @@ async fn chat_replies_that_break_off() {
         (word().then(openai_chat::error(502, "upstream gone")), Kind::Server),
         (word().then(bytes("event: error\ndata: {\"error\":{\"message\":\"x\",\"type\":\"invalid_request_error\",\"code\":\"context_length_exceeded\"}}\n\n")), Kind::ContextTooLong),
         (word().then(bytes("data: {\"choi\n\n")), Kind::Decode),
-        (word().then(openai_chat::finish("stop")).then(bytes("data: {\"choi")), Kind::CutStream),
         (openai_chat::done(), Kind::CutStream),
     ] {
         let shown = format!("{steps:?}");

@@ -197,6 +197,30 @@ async fn the_end_of_the_reply_is_not_the_end_of_the_body() {
 }
 
 #[tokio::test]
+async fn a_finished_chat_reply_needs_no_end_mark() {
+    let chunk = |choice: &str, usage: &str| {
+        format!("data: {{\"id\":\"c\",\"choices\":[{choice}],\"usage\":{usage}}}\n\n")
+    };
+    let said = chunk(r#"{"index":0,"delta":{"content":"ok"}}"#, "null");
+    let end = chunk(r#"{"index":0,"delta":{},"finish_reason":"stop"}"#, "null");
+    let usage = chunk("", r#"{"prompt_tokens":10,"completion_tokens":2}"#);
+    let whole = || bytes(format!("{said}{end}{usage}"));
+    // The connection stays open, breaks, and ends in the middle of an event.
+    let server = ModelServer::start([
+        whole().then(hold()),
+        whole().then(cut()),
+        whole().then(bytes("data: {\"id\"")),
+    ]);
+    let provider = chat(&server);
+    for _ in 0..3 {
+        let message = ask(&provider, hello()).await.unwrap();
+        assert_eq!(message.text(), "ok");
+        assert_eq!(message.usage.input_tokens, 10);
+    }
+    assert_eq!(server.requests().len(), 3);
+}
+
+#[tokio::test]
 async fn no_first_byte() {
     let server = Arc::new(ModelServer::start([
         Reply::silence(),

@@ -32,7 +32,8 @@ impl World {
             self.record.timed_failure = None;
         }
         // Nobody tells the machine the time when it finds by itself that a reply makes no sense.
-        if error.kind != ModelErrorKind::Decode {
+        let found = [ModelErrorKind::Decode, ModelErrorKind::EmptyReply];
+        if !found.contains(&error.kind) {
             self.record.timed_failure.get_or_insert(now);
         }
         let Some((kind, asked)) = self.life.newest_fault else {
@@ -281,6 +282,7 @@ impl World {
                 let longest = policy.max_wait + policy.max_wait * policy.jitter_percent / 100;
                 let hopeless = !error.kind.is_retryable()
                     || *attempts >= self.script.knobs.attempts
+                    || error.kind == ModelErrorKind::EmptyReply && *attempts >= 2
                     || asked.is_some_and(|asked| asked > policy.max_server_wait)
                     || spent + asked.unwrap_or(longest) > policy.max_total;
                 last_fault(error.kind) && *attempts == failures && hopeless

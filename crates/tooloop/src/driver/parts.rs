@@ -228,6 +228,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         tools: JoinSet::new(),
         runs: BTreeMap::new(),
         early: Vec::new(),
+        doubted_count: false,
         told: Vec::new(),
         started: None,
         questions: FuturesUnordered::new(),

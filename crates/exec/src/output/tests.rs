@@ -88,7 +88,10 @@ fn cuts_between_characters_and_counts() {
         ("äöü", "日本")
     );
     assert_eq!(output.left_out, 5);
-    assert_eq!(output.text(), "äöü\n[... 5 bytes left out ...]\n日本");
+    assert_eq!(
+        output.text(),
+        "äöü\n[... 5 bytes left out; the rest is not kept ...]\n日本"
+    );
     let whole = capture(limits(3, 2), &["äöü12".as_bytes()]);
     assert_eq!(whole.text(), "äöü12");
 }

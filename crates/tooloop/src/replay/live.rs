@@ -140,6 +140,7 @@ impl Live {
             judged: self.gate.judged.take(&tool_use.id),
             grants: judgement.grants,
             is_read_only: self.gate.is_read_only(),
+            room: self.results.room(),
         };
         let run = AssertUnwindSafe(tool.run(input, &context)).catch_unwind();
         let result = run.await.unwrap_or_else(|_| {

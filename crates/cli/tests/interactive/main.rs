@@ -13,6 +13,7 @@ mod asking;
 mod collector;
 mod pty;
 mod rewind;
+mod terminal;
 mod trust;
 mod window;
 

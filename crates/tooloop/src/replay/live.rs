@@ -162,6 +162,7 @@ impl Live {
         self.asked = self.asked.saturating_add(1);
         let rules = judgement.rules.clone();
         let question = Question {
+            denying: Vec::new(),
             ask: self.asked,
             agent: None,
             cause: Some(cause),

@@ -172,6 +172,7 @@ fn incomplete(last: &[u8]) -> usize {
             [_] => true,
             [_, b'[', rest @ ..] => rest.iter().all(|byte| (0x20..=0x3f).contains(byte)),
             [_, b']', rest @ ..] => !rest.iter().any(|byte| matches!(byte, 0x07 | b'\n')),
+            [_, b'P' | b'X' | b'^' | b'_', rest @ ..] => !rest.contains(&b'\n'),
             _ => false,
         };
         if is_open {
@@ -215,6 +216,8 @@ mod tests {
             (b"a\x1b[31mred", 0),
             (b"a\x1b]0;tit", 7),
             (b"a\x1b]0;tit\x07x", 0),
+            (b"a\x1bPtit", 5),
+            (b"a\x1b_tit\nx", 0),
             (b"a\x1b(B", 0),
         ] {
             assert_eq!(incomplete(last), expected, "{last:?}");

@@ -222,7 +222,7 @@ pub(crate) fn run(args: &AgentsArgs) -> Result<Status, Failure> {
     for warning in &found.warnings {
         complain(warning);
     }
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     for one in &found.agents {
         let Defined {
             kind, model, file, ..

@@ -5,7 +5,7 @@
 //! if there is none. Both are put together as any run is: settings, sandbox and all.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -353,7 +353,7 @@ fn tell(event: Event) -> String {
 }
 
 fn say(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
         .map_err(|error| {

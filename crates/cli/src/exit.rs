@@ -42,11 +42,17 @@ pub(crate) enum Status {
     Permission,
     /// The conversation was to be summed up, and was not.
     NotCompacted,
+    /// A rewind has left files as they were.
+    NotRestored,
     /// A fault of ours, or a journal that cannot be kept.
     Internal,
     /// The terminal, or whoever watched, has gone.
     HungUp,
     Interrupted,
+    /// SIGQUIT.
+    Quit,
+    /// SIGABRT.
+    Aborted,
     /// The reader of standard output has gone.
     BrokenPipe,
     Terminated,
@@ -73,8 +79,11 @@ impl Status {
             Self::Schema => 62,
             Self::Permission => 63,
             Self::NotCompacted => 64,
+            Self::NotRestored => 65,
             Self::HungUp => 129,
             Self::Interrupted => 130,
+            Self::Quit => 131,
+            Self::Aborted => 134,
             Self::BrokenPipe => 141,
             Self::Terminated => 143,
         }

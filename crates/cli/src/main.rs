@@ -82,7 +82,7 @@ fn tell(failure: &Failure, format: OutputFormat) {
         return complain(&failure.message);
     }
     let record = Records::new(None, false).failure(failure.status, &failure.message);
-    if let Err(error) = writeln!(std::io::stdout(), "{record}")
+    if let Err(error) = writeln!(crate::output::stdout(), "{record}")
         && error.kind() != std::io::ErrorKind::BrokenPipe
     {
         // It cannot be told where it is looked for. If nobody reads, nobody needs to be told.
@@ -359,7 +359,7 @@ async fn interactive_run(
 fn config(args: &RunArgs) -> Result<Status, Failure> {
     let workspace = setup::workspace(args.directory.as_deref())?;
     let loaded = setup::load_settings(args, &workspace)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     for (key, value, origin, doc) in loaded.describe() {
         let doc = if args.verbose {
             format!("# {doc}\n")

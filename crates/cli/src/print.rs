@@ -19,7 +19,7 @@ use crate::exit::{self, Failure, Status};
 use crate::input::Line;
 use crate::interactive::took;
 use crate::knowledge::Calls;
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::records::{Init, Records};
 use crate::signals::Signals;
 use crate::strict::Strict;
@@ -252,5 +252,6 @@ async fn tell_as_text(output: &Output, report: TurnReport, why: Option<String>) 
 pub(crate) fn complain(words: &str) {
     use std::io::Write;
     // Nobody is left to tell if this fails.
+    let words = output::for_stderr(words);
     drop(writeln!(std::io::stderr(), "tooloop: {words}"));
 }

@@ -120,6 +120,7 @@ mod tests {
 
     fn question(ask: u64) -> Question {
         Question {
+            denying: Vec::new(),
             ask,
             agent: None,
             tool_use: ToolUse {

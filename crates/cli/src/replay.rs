@@ -1,6 +1,6 @@
 //! `tooloop replay`, and what `--record` takes.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -187,7 +187,7 @@ impl Teller {
     }
 
     fn write(&mut self, text: &str) {
-        let mut out = io::stdout().lock();
+        let mut out = crate::output::stdout();
         self.broken = self.broken || out.write_all(text.as_bytes()).is_err();
     }
 
@@ -203,7 +203,7 @@ impl Teller {
             let result = self.result(replayed, status);
             self.line(&result.to_string());
         }
-        let flushed = io::stdout().lock().flush();
+        let flushed = crate::output::stdout().flush();
         if self.broken || flushed.is_err() {
             return Status::BrokenPipe;
         }

@@ -1,6 +1,6 @@
 //! `tooloop sessions rewind` and `tooloop sessions fork`, and rewinds in words.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::args::RewindArgs;
 use crate::block_on;
 use crate::exit::{Failure, Status};
 use crate::print::complain;
-use crate::text::clean;
+use crate::text::{self, clean};
 
 /// How many files of a kind are named.
 const NAMED: usize = 40;
@@ -77,13 +77,21 @@ async fn go_back(
         (true, true) => format!("would cut the conversation before turn {turn}"),
         (true, false) => format!("cut the conversation before turn {turn}"),
         (false, _) if rewound.files.is_empty() => "nothing to restore".into(),
-        (false, _) => return print(&lines),
+        (false, _) => String::new(),
     });
-    print(&lines)
+    lines.retain(|line| !line.is_empty());
+    let files = &rewound.files;
+    let is_whole =
+        files.lost.is_empty() && files.changed_by_others.is_empty() && files.unknown.is_empty();
+    let printed = print(&lines)?;
+    Ok(match printed {
+        Status::Done if !is_whole => Status::NotRestored,
+        other => other,
+    })
 }
 
 fn print(lines: &[String]) -> Result<Status, Failure> {
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     for line in lines {
         if writeln!(out, "{line}").is_err() {
             return Ok(Status::BrokenPipe);
@@ -120,10 +128,7 @@ pub(crate) fn fork(path: &Path, at: Option<usize>, id: Option<&str>) -> Result<S
 pub(crate) fn line(turn: &PastTurn) -> String {
     let begun = turn.begun.to_zoned_datetime(jiff::tz::TimeZone::system());
     let prompt = clean(&text_of(&turn.prompt)).replace(['\n', '\t'], " ");
-    let mut shown: String = prompt.chars().take(SHOWN).collect();
-    if prompt.chars().count() > SHOWN {
-        shown.push('…');
-    }
+    let shown = text::cut(&prompt, SHOWN);
     let files = match turn.files.len() {
         0 => String::new(),
         1 => "  (1 file)".into(),

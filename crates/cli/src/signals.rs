@@ -7,10 +7,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::{Failure, Status};
 
-/// The signals that end a run: interrupt, terminate, hang up.
+/// The signals that end a run: interrupt, quit, abort, terminate, hang up.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Signal,
+    quit: Signal,
+    abort: Signal,
     terminate: Signal,
     /// Not where whoever began us wants it ignored, as `nohup` does.
     hang_up: Option<Signal>,
@@ -31,6 +33,8 @@ impl Signals {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
+            quit: signal(SignalKind::quit())?,
+            abort: signal(SignalKind::from_raw(Native::ABORT.as_raw()))?,
             terminate: signal(SignalKind::terminate())?,
             hang_up: if is_ignored(Native::HUP) {
                 None
@@ -51,6 +55,8 @@ impl Signals {
         };
         tokio::select! {
             Some(()) = self.interrupt.recv() => Status::Interrupted,
+            Some(()) = self.quit.recv() => Status::Quit,
+            Some(()) = self.abort.recv() => Status::Aborted,
             Some(()) = self.terminate.recv() => Status::Terminated,
             Some(()) = hang_up => Status::HungUp,
             else => std::future::pending().await,
@@ -59,7 +65,7 @@ impl Signals {
 }
 
 /// Whether this process ignores the signal.
-fn is_ignored(signal: Native) -> bool {
+pub(crate) fn is_ignored(signal: Native) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status
         .lines()

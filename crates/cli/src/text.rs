@@ -3,33 +3,44 @@
 //! What a model, a tool or a journal says may hold anything. Nothing of it reaches the screen that
 //! has not gone through [`Cleaner`], [`clean`] or [`reveal`]. Knows nothing of what the text means.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use unicode_width::UnicodeWidthChar;
 
 /// Takes control characters and whole escape sequences out of a text that comes in pieces; a
-/// sequence may be cut anywhere. Line ends and tabs (as blanks) stay.
+/// sequence may be cut anywhere. Line ends and tabs (as blanks) stay. What begins like a sequence
+/// and does not end like one is text and stays.
 #[derive(Debug, Default)]
 pub(crate) struct Cleaner {
     state: State,
+    /// The characters of the sequence so far that are text if it does not end.
+    held: String,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum State {
     #[default]
     Text,
-    /// After ESC.
+    /// After ESC, or in a sequence that ends with its first letter or digit.
     Escape,
     /// In a sequence that ends with a letter.
     Sequence,
-    /// In a string (a title, a link) that ends with BEL or ESC `\`; how much of it came.
-    Words { length: usize },
-    /// After the ESC that may end a string.
-    WordsEscape { length: usize },
+    /// In a control string (a title, a link) that ends with ESC `\`, a title also with BEL.
+    Words { title: bool },
+    /// After the ESC that may end a control string.
+    WordsEscape,
 }
 
-/// A string that has no end by then was none: what follows is text again.
-const LONGEST_WORDS: usize = 4_096;
+/// The longest control string, in bytes. A longer one is text, and so is one that does not end
+/// within its line.
+const LONGEST_WORDS: usize = 2_200;
+
+/// The longest control sequence. A longer one is text.
+const LONGEST_SEQUENCE: usize = 64;
+
+/// The most intermediate characters after an ESC.
+const MOST_INTERMEDIATE: usize = 3;
 
 /// What a tab becomes: the screen cannot know at which column the text begins.
 const TAB: &str = "    ";
@@ -39,55 +50,104 @@ impl Cleaner {
     pub(crate) fn feed(&mut self, piece: &str) -> String {
         let mut out = String::with_capacity(piece.len());
         for character in piece.chars() {
-            self.state = self.step(character, &mut out);
+            self.step(character, &mut out);
         }
         out
     }
 
-    fn step(&self, character: char, out: &mut String) -> State {
+    /// The text that is still held back, at the end of the last piece.
+    pub(crate) fn finish(&mut self) -> String {
+        let mut out = String::new();
         match self.state {
-            State::Text => text(character, out),
-            State::Escape => match character {
-                '[' => State::Sequence,
-                ']' | 'P' | 'X' | '^' | '_' => State::Words { length: 0 },
-                // Intermediate bytes: the sequence goes on.
-                ' '..='/' | '\u{1b}' => State::Escape,
-                // A broken sequence must not swallow the end of a line.
-                '\n' => text(character, out),
-                _ => State::Text,
+            State::Words { .. } | State::WordsEscape => self.release(&mut out),
+            State::Text | State::Escape | State::Sequence => self.turn_to(State::Text),
+        }
+        out
+    }
+
+    fn turn_to(&mut self, state: State) {
+        self.state = state;
+        self.held.clear();
+    }
+
+    /// What was read as a sequence is none: its characters are text.
+    fn release(&mut self, out: &mut String) {
+        let held = std::mem::take(&mut self.held);
+        self.turn_to(State::Text);
+        for character in held.chars() {
+            plain(character, out);
+        }
+    }
+
+    fn step(&mut self, character: char, out: &mut String) {
+        let held = self.held.len();
+        match (self.state, character) {
+            (State::Text, _) => match begins(character) {
+                Some(state) => self.turn_to(state),
+                None => plain(character, out),
             },
-            State::Sequence => match character {
-                ' '..='?' => State::Sequence,
-                '\u{1b}' => State::Escape,
-                '\n' => text(character, out),
-                _ => State::Text,
-            },
-            State::Words { length } => match character {
-                '\u{7}' | '\u{9c}' => State::Text,
-                '\u{1b}' => State::WordsEscape { length },
-                _ if length >= LONGEST_WORDS => text(character, out),
-                _ => State::Words { length: length + 1 },
-            },
-            State::WordsEscape { length } => match character {
-                '\\' => State::Text,
-                '\u{1b}' => State::WordsEscape { length },
-                _ => State::Words { length: length + 1 },
-            },
+            (State::Escape, '[') if held == 0 => self.turn_to(State::Sequence),
+            (State::Escape, ']') if held == 0 => self.turn_to(State::Words { title: true }),
+            (State::Escape, 'P' | 'X' | '^' | '_') if held == 0 => {
+                self.turn_to(State::Words { title: false });
+            }
+            (State::Escape, ' '..='/') if held < MOST_INTERMEDIATE => self.held.push(character),
+            (State::Escape, '0'..='~') => self.turn_to(State::Text),
+            (State::Escape | State::Sequence, '\u{1b}') => self.turn_to(State::Escape),
+            // A parameter after an intermediate character is none.
+            (State::Sequence, ' '..='?')
+                if held < LONGEST_SEQUENCE
+                    && (character < '0' || self.held.chars().all(|held| held >= '0')) =>
+            {
+                self.held.push(character);
+            }
+            (State::Sequence, '@'..='~')
+            | (State::Words { .. }, '\u{9c}')
+            | (State::Words { title: true }, '\u{7}')
+            | (State::WordsEscape, '\\') => self.turn_to(State::Text),
+            (State::Words { .. }, '\u{1b}') => self.state = State::WordsEscape,
+            (State::Words { .. }, _)
+                if held < LONGEST_WORDS && !matches!(character, '\n' | '\u{18}' | '\u{1a}') =>
+            {
+                self.held.push(character);
+            }
+            (State::WordsEscape, _) => {
+                self.release(out);
+                self.state = State::Escape;
+                self.step(character, out);
+            }
+            // Only parameters are lost of a sequence that another character breaks off.
+            (State::Sequence, character) if !(' '..='?').contains(&character) => {
+                self.turn_to(State::Text);
+                self.step(character, out);
+            }
+            (State::Escape | State::Sequence | State::Words { .. }, _) => {
+                self.release(out);
+                self.step(character, out);
+            }
         }
     }
 }
 
-fn text(character: char, out: &mut String) -> State {
+/// The state after a character that begins a sequence.
+const fn begins(character: char) -> Option<State> {
     match character {
-        '\u{1b}' => return State::Escape,
-        '\u{9b}' => return State::Sequence,
-        '\u{90}' | '\u{98}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => return State::Words { length: 0 },
+        '\u{1b}' => Some(State::Escape),
+        '\u{9b}' => Some(State::Sequence),
+        '\u{9d}' => Some(State::Words { title: true }),
+        '\u{90}' | '\u{98}' | '\u{9e}' | '\u{9f}' => Some(State::Words { title: false }),
+        _ => None,
+    }
+}
+
+/// One character that is no part of a sequence.
+fn plain(character: char, out: &mut String) {
+    match character {
         '\t' => out.push_str(TAB),
         '\n' | '\u{2028}' | '\u{2029}' => out.push('\n'),
         other if is_unseen(other) => {}
         other => out.push(other),
     }
-    State::Text
 }
 
 /// Whether a character acts on the terminal or on the order of what is shown, rather than showing
@@ -105,7 +165,28 @@ fn is_unseen(character: char) -> bool {
 
 /// The harmless rest of a whole text.
 pub(crate) fn clean(text: &str) -> String {
-    Cleaner::default().feed(text)
+    let mut cleaner = Cleaner::default();
+    let mut clean = cleaner.feed(text);
+    clean.push_str(&cleaner.finish());
+    clean
+}
+
+/// A text for a terminal, of which nothing is taken out: what acts on the terminal or turns the
+/// direction of text is written out. Line ends and tabs stay.
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    let acts = |character: char| is_unseen(character) && !matches!(character, '\n' | '\t');
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 32);
+    for character in text.chars() {
+        match character {
+            '\r' => out.push_str("\\r"),
+            other if acts(other) => out.extend(other.escape_unicode()),
+            other => out.push(other),
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// A text that is to be judged before it is run: nothing is taken out, what cannot be seen is
@@ -310,10 +391,59 @@ mod tests {
     }
 
     #[test]
-    fn a_string_without_an_end_does_not_swallow_the_rest() {
-        let text = format!("\u{1b}]0;{}the end", "x".repeat(LONGEST_WORDS));
-        assert!(clean(&text).ends_with("e end"));
-        assert_eq!(clean("\u{1b}[3\nnext"), "\nnext");
+    fn an_unfinished_sequence_hides_no_text() {
+        let openers = ["\u{1b}P", "\u{1b}]", "\u{1b}_", "\u{1b}^", "\u{1b}X"];
+        let single = ["\u{90}", "\u{98}", "\u{9d}", "\u{9e}", "\u{9f}"];
+        for opener in openers.into_iter().chain(single) {
+            for (rest, expected) in [
+                ("open\n\nlast", "open\n\nlast"),
+                ("open", "open"),
+                ("open\u{1b}", "open"),
+                ("open\u{1b}[1mbold", "openbold"),
+                ("open\u{18}last", "openlast"),
+                ("o\tp\u{90}en\n", "o    pen\n"),
+                ("title\u{1b}\\last", "last"),
+                ("title\u{9c}last", "last"),
+            ] {
+                let text = format!("first {opener}{rest}");
+                assert_eq!(clean(&text), format!("first {expected}"), "{text:?}");
+                let mut cleaner = Cleaner::default();
+                let mut pieces: String = text
+                    .chars()
+                    .map(|character| cleaner.feed(&character.to_string()))
+                    .collect();
+                pieces.push_str(&cleaner.finish());
+                assert_eq!(pieces, format!("first {expected}"), "{text:?}");
+            }
+            let long = "x".repeat(5_000);
+            assert_eq!(
+                clean(&format!("{opener}{long}\u{1b}\\!")),
+                format!("{long}!")
+            );
+            let link = "x".repeat(2_083);
+            assert_eq!(clean(&format!("{opener}{link}\u{1b}\\!")), "!");
+        }
+        for (text, expected) in [
+            ("\u{1b}[3\nnext", "\nnext"),
+            ("\u{1b}[12 34 text", "12 34 text"),
+            ("\u{9b}日本", "日本"),
+            ("\u{1b}日本", "日本"),
+            ("\u{1b}      text", "      text"),
+        ] {
+            assert_eq!(clean(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_terminal_shows_control_characters_as_marks() {
+        assert_eq!(
+            visible("a\tb\n日本 👩\u{200d}🚀"),
+            "a\tb\n日本 👩\u{200d}🚀"
+        );
+        assert_eq!(
+            visible("a\u{1b}[2J\r\u{9b}\u{7f}\u{202e}\u{7}b"),
+            "a\\u{1b}[2J\\r\\u{9b}\\u{7f}\\u{202e}\\u{7}b"
+        );
     }
 
     #[test]

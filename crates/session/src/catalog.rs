@@ -7,6 +7,8 @@ use std::time::SystemTime;
 
 use tooloop_kernel::Entry;
 use tooloop_model::{Content, Message};
+use unicode_segmentation::UnicodeSegmentation as _;
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::header::read_header;
 use crate::{Header, Record, SessionId, StoreError};
@@ -50,6 +52,9 @@ pub fn subagents_beside(journal: &Path) -> PathBuf {
 
 /// How deep subagents of subagents are looked for.
 const DEPTH: usize = 4;
+
+/// The widest title, in columns.
+const TITLE: usize = 100;
 
 /// The subagents that work for the session with this journal, in the order in which they began.
 /// Files that are no journals are left out.
@@ -280,22 +285,39 @@ fn first_words(content: &[Content]) -> String {
         Content::Text(text) => Some(text.as_str()),
         Content::Image(_) | Content::Document(_) => None,
     });
-    let mut words = String::new();
-    for word in text.unwrap_or_default().split_whitespace() {
-        if words.len() + word.len() > 100 {
-            words.push('…');
-            break;
+    title(text.unwrap_or_default())
+}
+
+/// The beginning of a text on one line, at most [`TITLE`] columns wide. It ends with a mark if more
+/// follows, after a word if one ends nearby, else within the text.
+fn title(text: &str) -> String {
+    let mut title = String::new();
+    let mut columns = 0;
+    for word in text.split_whitespace() {
+        let blank = usize::from(!title.is_empty());
+        if blank == 1 {
+            title.push(' ');
         }
-        if !words.is_empty() {
-            words.push(' ');
+        columns += blank;
+        let start = (title.len(), columns);
+        for grapheme in word.graphemes(true) {
+            if grapheme.contains(char::is_control) {
+                continue;
+            }
+            columns += grapheme.width();
+            if columns > TITLE {
+                let (end, width) = start;
+                if width * 3 > TITLE * 2 {
+                    title.truncate(end);
+                }
+                title.truncate(title.trim_end().len());
+                title.push('…');
+                return title;
+            }
+            title.push_str(grapheme);
         }
-        words.push_str(word);
     }
-    words
-        .chars()
-        .filter(|character| !character.is_control())
-        .take(120)
-        .collect()
+    title
 }
 
 /// A folder name for a workspace that a person recognises and that no other workspace has: the end
@@ -333,4 +355,38 @@ pub(crate) fn journals_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<
             path.extension()
                 .is_some_and(|extension| extension == "jsonl")
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_are_cut_by_width() {
+        let japanese = "設定を直してから報告してください".repeat(10);
+        let family = "👩\u{200d}👩\u{200d}👧".repeat(60);
+        let url = format!("https://example.com/{}", "path/".repeat(40));
+        for (text, expected) in [
+            ("  fix\nthe   bug ", "fix the bug".to_owned()),
+            (&"a".repeat(100), "a".repeat(100)),
+            (&"a".repeat(101), format!("{}…", "a".repeat(100))),
+            (
+                &japanese,
+                format!("{}…", japanese.chars().take(50).collect::<String>()),
+            ),
+            (&family, format!("{}…", "👩\u{200d}👩\u{200d}👧".repeat(50))),
+            (&url, format!("{}…", &url[..100])),
+            (
+                &format!("look at {url}"),
+                format!("look at {}…", &url[..92]),
+            ),
+            (&"word ".repeat(30), format!("{}word…", "word ".repeat(19))),
+            (&"กี่".repeat(150), format!("{}…", "กี่".repeat(100))),
+            ("a\u{1b}[2Jb", "a[2Jb".into()),
+            ("", String::new()),
+        ] {
+            assert_eq!(title(text), expected);
+            assert!(title(text).width() <= TITLE + 1);
+        }
+    }
 }

@@ -35,6 +35,9 @@ pub struct ToolContext {
     /// Nothing is to be written outside of the folder for what does not last: the call was let in
     /// since it changes nothing.
     pub is_read_only: bool,
+    /// How many characters of a result the model is shown. Longer results are cut: a tool that can
+    /// show less, and say how to see the rest, does so.
+    pub room: usize,
 }
 
 impl ToolContext {
@@ -51,7 +54,15 @@ impl ToolContext {
             judged: JudgedPaths::unchecked(),
             grants: Vec::new(),
             is_read_only: false,
+            room: usize::MAX,
         }
+    }
+
+    /// How many characters a tool may fill that has at most `most` of its own, so that up to
+    /// `around` characters of words about them find room too.
+    #[must_use]
+    pub fn room_for(&self, most: usize, around: usize) -> usize {
+        most.min(self.room.saturating_sub(around).max(self.room / 2))
     }
 }
 

@@ -46,7 +46,7 @@ mod tool;
 pub use background::{Background, Work};
 pub use context::{JudgedPath, JudgedPaths, NotJudged, Progress, ToolContext, Withheld};
 pub use dynamic::{CarriedFuture, DynTool, ToolFuture};
-pub use output::{SandboxRefusal, ToolError, ToolOutput};
+pub use output::{Omission, SandboxRefusal, ToolError, ToolOutput};
 pub use registry::{Registry, RegistryError};
 pub use scope::Scope;
 pub use tool::{Carried, Tool, tool};

@@ -1,5 +1,6 @@
 //! What a call comes to.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use tooloop_model::Content;
@@ -19,8 +20,39 @@ pub struct ToolOutput {
     /// What makes this outcome the same as another one, for the detection of loops; `None` if that
     /// is the content. Give it when the content holds what changes each time, such as a duration.
     pub fingerprint: Option<String>,
+    /// The mark in the content that says what the tool left out, if it left anything out. A result
+    /// that has to become shorter still then gets one mark with the sum.
+    pub omission: Option<Omission>,
     /// What the sandbox refused on the way: an outcome of its own, since more may be asked for.
     pub refusals: Vec<SandboxRefusal>,
+}
+
+/// A place in the first text of a content where a part of the whole is left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Omission {
+    /// Where the mark is, in bytes of that text, with the line ends around it.
+    pub mark: Range<usize>,
+    /// How many bytes are left out there.
+    pub bytes: u64,
+    /// Where the whole is, as the mark says it.
+    pub place: String,
+}
+
+impl Omission {
+    /// Joins the beginning and the end of a text with a mark on a line of its own between them.
+    #[must_use]
+    pub fn join(head: &str, bytes: u64, place: String, tail: &str) -> (String, Self) {
+        let mut text = String::with_capacity(head.len() + tail.len() + place.len() + 50);
+        text.push_str(head);
+        let start = text.len();
+        if !(head.is_empty() || head.ends_with('\n')) {
+            text.push('\n');
+        }
+        text.push_str(&format!("[... {bytes} bytes left out; {place} ...]\n"));
+        let mark = start..text.len();
+        text.push_str(tail);
+        (text, Self { mark, bytes, place })
+    }
 }
 
 /// Something that the sandbox refused. The model is told of it in the content, too.

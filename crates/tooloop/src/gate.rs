@@ -180,9 +180,14 @@ impl RegistryGate {
         self.only_reads || read(&self.policy, |policy| policy.mode == Mode::Plan)
     }
 
-    /// Takes note that somebody said no: what the call asked for is not asked about again, nor, if
-    /// a person has refused it, what it was seen to need.
-    pub(crate) fn refused(&self, tool: &str, judgement: &Judgement, by_a_person: bool) {
+    /// The rules that a no adds to those that deny: what the call asked for is not asked about again,
+    /// nor, if a person refuses it, what it was seen to need.
+    pub(crate) fn denying(
+        &self,
+        tool: &str,
+        judgement: &Judgement,
+        by_a_person: bool,
+    ) -> Vec<Rule> {
         let access = &judgement.access;
         let mut rules = border::refusing(access);
         let is_beyond = matches!(
@@ -201,9 +206,20 @@ impl RegistryGate {
                 border.refusing(tool, access, &self.workspace, policy)
             });
         }
-        if !rules.is_empty() {
-            change(&self.policy, |policy| policy.deny.extend(rules));
-        }
+        rules
+    }
+
+    /// Adds those rules; returns them in words.
+    pub(crate) fn refused(
+        &self,
+        tool: &str,
+        judgement: &Judgement,
+        by_a_person: bool,
+    ) -> Option<String> {
+        let rules = self.denying(tool, judgement, by_a_person);
+        let words: Vec<_> = rules.iter().map(ToString::to_string).collect();
+        change(&self.policy, |policy| policy.deny.extend(rules));
+        (!words.is_empty()).then(|| words.join(", "))
     }
 
     /// Whether the policy refuses a call by itself, or there is nothing that could be run.

@@ -8,13 +8,14 @@ use std::collections::hash_map::DefaultHasher;
 use std::fs::{DirBuilder, OpenOptions};
 use std::hash::{Hash, Hasher};
 use std::io::{self, Write};
+use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tooloop_model::{Content, ToolUseId};
 use tooloop_provider::Redactor;
-use tooloop_tool::{ToolError, ToolOutput};
+use tooloop_tool::{Omission, ToolError, ToolOutput};
 
 /// How long results may be, in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +25,8 @@ pub struct ResultBudget {
     /// All results that one message of the model draws: 200,000 by default.
     pub message: usize,
     /// What is shown of a longer one: 2,000 by default, half from its beginning and half from its
-    /// end.
+    /// end. More is shown of a result that a tool has shortened already, and of all results where
+    /// the window is small: up to `single`, as far as `message` has room for it.
     pub preview: usize,
 }
 
@@ -59,6 +61,12 @@ impl ResultBudget {
     /// Whether a result is shown whole, where `shown` characters are shown already.
     const fn admits(&self, shown: usize, characters: usize) -> bool {
         characters <= self.single && shown.saturating_add(characters) <= self.message
+    }
+
+    /// How much at most is shown of one that is not shown whole.
+    fn excerpt(&self, shown: usize) -> usize {
+        let rest = self.message.saturating_sub(shown);
+        self.single.min(rest).max(self.preview)
     }
 }
 
@@ -113,17 +121,25 @@ impl Results {
         self.state().shown = 0;
     }
 
-    /// Takes a place for a result of that length. Returns whether it is shown whole.
-    fn reserve(&self, characters: usize) -> bool {
+    /// How many characters one result may have in the best case.
+    pub(crate) fn room(&self) -> usize {
+        self.state().budget.single
+    }
+
+    /// Takes a place for a result of that length. Returns how many characters of it are shown, if
+    /// not all are.
+    fn reserve(&self, characters: usize, is_excerpt: bool) -> Option<usize> {
         let mut state = self.state();
-        let whole = state.budget.admits(state.shown, characters);
-        let more = if whole {
-            characters
+        let State { budget, shown } = *state;
+        let cut = if budget.admits(shown, characters) {
+            None
+        } else if is_excerpt || budget.single < self.most.single {
+            Some(budget.excerpt(shown))
         } else {
-            state.budget.preview
+            Some(budget.preview)
         };
-        state.shown = state.shown.saturating_add(more);
-        whole
+        state.shown = shown.saturating_add(cut.unwrap_or(characters));
+        cut
     }
 
     /// What a call came to, as the model gets it.
@@ -159,10 +175,19 @@ impl Results {
                 *text = clean;
             }
         };
-        for part in &mut output.content {
-            match part {
-                Content::Text(text) => known(text),
-                Content::Image(_) | Content::Document(_) => {}
+        for (nth, part) in output.content.iter_mut().enumerate() {
+            match (part, &mut output.omission) {
+                // The text is cleaned in pieces, so that the place of the mark stays known.
+                (Content::Text(text), Some(omission)) if nth == 0 => {
+                    let (mut head, mut tail) = around(text, &omission.mark);
+                    known(&mut head);
+                    known(&mut tail);
+                    known(&mut omission.place);
+                    let place = omission.place.clone();
+                    (*text, *omission) = Omission::join(&head, omission.bytes, place, &tail);
+                }
+                (Content::Text(text), _) => known(text),
+                (Content::Image(_) | Content::Document(_), _) => {}
             }
         }
         output.details.as_mut().map(known).unwrap_or_default();
@@ -171,9 +196,12 @@ impl Results {
     /// The result as the model gets it. May write a file: not to be called where others wait.
     pub(crate) fn fit(&self, id: &ToolUseId, mut output: ToolOutput) -> ToolOutput {
         let characters = output.content.iter().map(length).sum();
-        if characters <= self.preview() || self.reserve(characters) {
+        if characters <= self.preview() {
             return output;
         }
+        let Some(shown) = self.reserve(characters, output.omission.is_some()) else {
+            return output;
+        };
         let mut text = String::new();
         output.content.retain(|part| match part {
             Content::Text(more) => {
@@ -191,7 +219,9 @@ impl Results {
             text.hash(&mut hasher);
             format!("{characters} {}", hasher.finish())
         });
+        let omission = output.omission.take();
         let place = match (&output.source, &self.folder) {
+            _ if let Some(omission) = &omission => omission.place.clone(),
             (Some(source), _) => format!("the whole of it is in {}", source.display()),
             (None, None) => "the rest is not kept".into(),
             (None, Some(folder)) => match save(folder, id, &text) {
@@ -206,8 +236,9 @@ impl Results {
                 ),
             },
         };
-        let preview = preview(&text, self.preview(), &place);
-        output.content.insert(0, Content::Text(preview));
+        let (excerpt, omission) = excerpt(&text, omission, shown, place);
+        output.omission = Some(omission);
+        output.content.insert(0, Content::Text(excerpt));
         output
     }
 }
@@ -226,21 +257,46 @@ fn length(part: &Content) -> usize {
     }
 }
 
-/// The beginning and the end of a text, and between them what is left out.
-fn preview(text: &str, characters: usize, place: &str) -> String {
-    let all = text.chars().count();
-    let half = characters / 2;
-    let position = |nth: usize| {
-        text.char_indices()
-            .nth(nth)
-            .map_or(text.len(), |(at, _)| at)
+/// What is before and after a mark.
+fn around(text: &str, mark: &Range<usize>) -> (String, String) {
+    let head = text.get(..mark.start).unwrap_or(text);
+    let tail = text.get(mark.end..).unwrap_or_default();
+    (head.to_owned(), tail.to_owned())
+}
+
+/// So many characters of the beginning and the end of a text, and one mark between them for all that
+/// is left out. If there is a mark already, that one grows.
+fn excerpt(
+    text: &str,
+    omission: Option<Omission>,
+    characters: usize,
+    place: String,
+) -> (String, Omission) {
+    let (before, after, bytes) = match omission {
+        Some(omission) => {
+            let (before, after) = around(text, &omission.mark);
+            (before, after, omission.bytes)
+        }
+        None => {
+            let (before, after) = text.split_at(position(text, text.chars().count() / 2));
+            (before.to_owned(), after.to_owned(), 0)
+        }
     };
-    let head = text.get(..position(half)).unwrap_or_default();
-    let tail = text
-        .get(position(all.saturating_sub(half))..)
-        .unwrap_or_default();
-    let left_out = all.saturating_sub(half.saturating_mul(2));
-    format!("{head}\n[... {left_out} characters left out; {place} ...]\n{tail}")
+    let (first, last) = (before.chars().count(), after.chars().count());
+    let half = characters / 2;
+    // What the shorter part does not need is for the other.
+    let of_head = first.min(half.max((half * 2).saturating_sub(last)));
+    let of_tail = last.min((half * 2).saturating_sub(of_head));
+    let (head, more) = before.split_at(position(&before, of_head));
+    let (less, tail) = after.split_at(position(&after, last.saturating_sub(of_tail)));
+    let bytes = bytes.saturating_add(more.len() as u64 + less.len() as u64);
+    Omission::join(head, bytes, place, tail)
+}
+
+/// Where the nth character of a text begins.
+fn position(text: &str, nth: usize) -> usize {
+    let mut characters = text.char_indices();
+    characters.nth(nth).map_or(text.len(), |(at, _)| at)
 }
 
 /// Saves a text in a file of its own, for its owner alone.
@@ -314,7 +370,11 @@ mod tests {
         let results = Results::new(budget, None, Redactor::off());
         let long = || ToolOutput::text("a".repeat(4_000));
         results.follow(Some(8_000));
-        assert!(text(&results.fit(&id("tu_1"), long())).len() < 1_000);
+        let fit = results.fit(&id("tu_1"), long());
+        let half = "a".repeat(1_750);
+        let mark = "[... 500 bytes left out; the rest is not kept ...]";
+        assert_eq!(text(&fit), format!("{half}\n{mark}\n{half}"));
+        assert_eq!(text(&results.fit(&id("tu_1"), fit.clone())), text(&fit));
         results.follow(Some(200_000));
         assert_eq!(text(&results.fit(&id("tu_2"), long())).len(), 4_000);
     }
@@ -328,7 +388,7 @@ mod tests {
         let fit = results.fit(&id("tu_1"), ToolOutput::text(long.clone()));
         let path = outputs.join("result-tu_1.txt");
         let expected = format!(
-            "äbcdefghij\n[... 90 characters left out; the whole of it is in {} ...]\näbcdefghij",
+            "äbcdefghij\n[... 99 bytes left out; the whole of it is in {} ...]\näbcdefghij",
             path.display()
         );
         assert_eq!(text(&fit), expected);
@@ -381,6 +441,81 @@ mod tests {
         assert!(!outputs.exists());
     }
 
+    /// A result that a tool has shortened: it knows of 1,000 bytes more.
+    fn shortened(head: &str, tail: &str) -> ToolOutput {
+        let place = "whole output in /there".to_owned();
+        let (text, omission) = Omission::join(head, 1_000, place, tail);
+        ToolOutput {
+            omission: Some(omission),
+            ..ToolOutput::text(text)
+        }
+    }
+
+    #[test]
+    fn a_shortened_result_keeps_one_mark() {
+        let folder = tempfile::tempdir().unwrap();
+        let outputs = folder.path().join("outputs");
+        let (four, ten) = ("日本語é".repeat(20), "0123456789".repeat(8));
+        for (head, tail) in [
+            (&four[..], &ten[..]),
+            ("", &ten),
+            (&four, "end"),
+            (&four, ""),
+            (&ten, &ten),
+        ] {
+            let results = results(Some(outputs.clone()));
+            let fit = results.fit(&id("a"), shortened(head, tail));
+            let omission = fit.omission.clone().unwrap();
+            let (before, after) = around(text(&fit), &omission.mark);
+            assert!(
+                head.starts_with(&before) && tail.ends_with(&after),
+                "{fit:?}"
+            );
+            assert_eq!(text(&fit).matches("left out").count(), 1, "{fit:?}");
+            let gone = head.len() + tail.len() - before.len() - after.len();
+            assert_eq!(omission.bytes as usize, 1_000 + gone);
+            let said = format!(
+                "[... {} bytes left out; whole output in /there ...]\n",
+                1_000 + gone
+            );
+            assert!(text(&fit).contains(&said), "{fit:?}");
+            let shown = before.chars().count() + after.chars().count();
+            let all = head.chars().count() + tail.chars().count();
+            assert_eq!(shown, all.min(100), "{fit:?}");
+        }
+        // The file of the whole output is enough.
+        assert!(!outputs.exists());
+    }
+
+    #[test]
+    fn a_mark_is_found_after_secrets_are_taken_out() {
+        let results = Results {
+            secrets: Redactor::new(["hunter2hunter2".to_owned()]),
+            ..results(None)
+        };
+        let mut output = shortened(
+            &"hunter2hunter2 ".repeat(9),
+            "\n[... 7 bytes left out; no ...]\n",
+        );
+        results.clean(&mut output);
+        let fit = results.fit(&id("a"), output);
+        let head = "[redacted] ".repeat(9);
+        let (before, after) = around(text(&fit), &fit.omission.clone().unwrap().mark);
+        assert!(head.starts_with(&before), "{fit:?}");
+        // A line that only looks like a mark is text.
+        assert_eq!(after, "\n[... 7 bytes left out; no ...]\n");
+    }
+
+    #[test]
+    fn the_rest_of_a_message_goes_to_the_next_result() {
+        let results = results(None);
+        for (name, shown) in [("a", 100), ("b", 100), ("c", 50), ("d", 20), ("e", 20)] {
+            let fit = results.fit(&id(name), shortened(&"h".repeat(70), &"t".repeat(70)));
+            let (before, after) = around(text(&fit), &fit.omission.clone().unwrap().mark);
+            assert_eq!(before.len() + after.len(), shown, "{name}");
+        }
+    }
+
     #[test]
     fn the_results_of_one_message_have_a_sum() {
         let folder = tempfile::tempdir().unwrap();
@@ -404,7 +539,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let long = || ToolOutput::text("x".repeat(200));
         let fit = results(Some(file.path().join("no"))).fit(&id("a"), long());
-        assert!(text(&fit).contains("180 characters left out; the rest could not be kept in "));
+        assert!(text(&fit).contains("180 bytes left out; the rest could not be kept in "));
         let fit = results(None).fit(&id("a"), long());
         assert!(text(&fit).contains("the rest is not kept"));
     }

@@ -17,7 +17,7 @@ use tooloop_policy::{Access, shell};
 use tooloop_tool::{Scope, Tool, ToolContext, ToolError, ToolOutput};
 
 use crate::confinement::{ToolConfinement, Wall, WantedGrant};
-use crate::ending::{end, leftovers, not_started};
+use crate::ending::{self, end, leftovers, not_started};
 use crate::jobs::{JobSettings, Jobs, Start};
 use crate::{Ops, TimeLimit};
 
@@ -388,7 +388,7 @@ fn report(outcome: &Outcome, notes: &[String]) -> ToolOutput {
         "{end}\n{}\n{}\n{}\n{}",
         output.bytes, output.left_out, output.head, output.tail
     );
-    let mut text = output.text();
+    let (mut text, omission) = ending::printed(output);
     if text.is_empty() {
         text.push_str("(no output)");
     }
@@ -408,6 +408,7 @@ fn report(outcome: &Outcome, notes: &[String]) -> ToolOutput {
     ToolOutput {
         is_error,
         fingerprint: Some(fingerprint),
+        omission,
         ..ToolOutput::text(text)
     }
 }

@@ -1,10 +1,20 @@
 //! How a command ended, in words.
 
-use tooloop_exec::{End, Leftover, StartError, signal_name};
-use tooloop_tool::ToolError;
+use tooloop_exec::{End, Leftover, Output, StartError, signal_name};
+use tooloop_tool::{Omission, ToolError};
 
 /// How many leftover processes are named at most.
 const NAMED: usize = 10;
+
+/// What a command printed, and where something of it is left out.
+pub(crate) fn printed(output: &Output) -> (String, Option<Omission>) {
+    if output.is_binary || output.left_out == 0 {
+        return (output.text(), None);
+    }
+    let Output { head, tail, .. } = output;
+    let (text, omission) = Omission::join(head, output.left_out, output.place(), tail);
+    (text, Some(omission))
+}
 
 /// How it ended in words, and whether that is a failure.
 pub(crate) fn end(end: End) -> (String, bool) {

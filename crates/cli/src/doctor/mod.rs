@@ -39,7 +39,7 @@ pub(crate) async fn doctor(args: DoctorArgs) -> Result<Status, Failure> {
     } else {
         report.text(columns())
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     Ok(match written {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Status::BrokenPipe,

@@ -108,14 +108,21 @@ pub(crate) fn heading(tool_use: &ToolUse, columns: usize) -> Vec<Out> {
     let first = text::cut(lines.next().unwrap_or_default(), 3 * room);
     let mut outs = vec![Out::Line(title(&tool_use.name, Style::Plain, &first))];
     let all = body.lines().count();
-    for next in lines.take(HEADING_LINES - 1) {
+    let shown = shown_of(all, HEADING_LINES);
+    for next in lines.take(shown.saturating_sub(1)) {
         outs.push(line(Style::Plain, format!("    {}", text::cut(next, room))));
     }
-    if all > HEADING_LINES {
-        let left = all - HEADING_LINES;
+    let left = all.saturating_sub(shown);
+    if left > 0 {
         outs.push(line(Style::Dim, format!("    … {left} more lines")));
     }
     outs
+}
+
+/// How many of so many lines are shown where `most` may be. A single line is not folded away: the
+/// words about it would take its place.
+const fn shown_of(all: usize, most: usize) -> usize {
+    if all <= most + 1 { all } else { most }
 }
 
 /// A heading for a call whose own is further up.
@@ -315,18 +322,26 @@ pub(crate) fn preview(result: &ToolResult, outcome: Outcome<'_>, columns: usize)
         .details
         .map_or_else(|| content(&result.content), str::to_owned);
     let whole = whole.trim_start_matches('\n').trim_end();
-    let all = whole.lines().count();
-    let cleaned = text::clean(text::head(whole, RESULT_BYTES));
+    let head = text::head(whole, RESULT_BYTES);
+    let cleaned = text::clean(head);
+    let behind = whole.get(head.len()..).unwrap_or_default();
+    let rest = if head.ends_with('\n') {
+        behind.lines().count()
+    } else {
+        behind.matches('\n').count()
+    };
+    let all = cleaned.lines().count().saturating_add(rest);
+    let shown = shown_of(all, RESULT_LINES);
     let room = columns.saturating_sub(4).max(16);
     let mut outs: Vec<_> = cleaned
         .lines()
-        .take(RESULT_LINES)
+        .take(shown)
         .map(|one| {
             let cut = text::cut(one.trim_end(), room);
             Out::Line(Line::new(Style::Dim, format!("  │ {cut}")))
         })
         .collect();
-    let left = all.saturating_sub(RESULT_LINES);
+    let left = all.saturating_sub(shown);
     let (style, word) = match (outcome.denied, result.is_error) {
         (true, _) => (Style::Notice, "not run"),
         (false, true) => (Style::Bad, "failed"),
@@ -337,8 +352,7 @@ pub(crate) fn preview(result: &ToolResult, outcome: Outcome<'_>, columns: usize)
         end = end.and(Style::Dim, format!(" · {}", text::span(duration)));
     }
     if left > 0 {
-        let lines = if left == 1 { "line" } else { "lines" };
-        end = end.and(Style::Dim, format!(" · {left} more {lines}"));
+        end = end.and(Style::Dim, format!(" · {left} more lines"));
     }
     outs.push(Out::Line(end));
     outs
@@ -384,6 +398,22 @@ mod tests {
         assert_eq!(brief(&git, 80), "bash git status");
         assert_eq!(brief(&git, 9), "bash git…");
         assert_eq!(shown(&[again(&git, 80)]), "● bash  git status");
+    }
+
+    #[test]
+    fn a_single_line_is_not_folded_away() {
+        let six = call("bash", r#"{"command":"a\nb\nc\nd\ne\nf"}"#);
+        let heading = shown(&heading(&six, 80));
+        assert!(heading.ends_with("\n    e\n    f"), "{heading}");
+        for (lines, expected) in [(6, "ok"), (7, "ok"), (8, "ok · 2 more lines")] {
+            let text = "x\n".repeat(lines);
+            let result = ToolResult::text("1".into(), text);
+            let outs = shown(&preview(&result, Outcome::default(), 80));
+            let end = outs.lines().last().unwrap_or_default();
+            assert!(end.ends_with(expected), "{lines}: {outs}");
+            let rows = outs.lines().count();
+            assert_eq!(rows, if lines == 8 { 7 } else { lines + 1 });
+        }
     }
 
     #[test]

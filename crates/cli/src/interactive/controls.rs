@@ -45,6 +45,8 @@ pub(crate) enum Do {
 /// A question takes keys only after it has been there for this long: who was typing when it came
 /// up must not have answered it.
 const GRACE: Duration = Duration::from_millis(400);
+/// For how long it is shown that a key was no choice.
+const STRAY_SHOWN: Duration = Duration::from_secs(2);
 /// The most bytes that may be typed or pasted without being sent.
 const MOST_DRAFT: usize = 1024 * 1024;
 /// The most messages that may wait.
@@ -69,6 +71,11 @@ struct Asking {
     more: bool,
     /// The reason for a no that is being typed.
     reason: Option<String>,
+    /// When a key was pressed last that is no choice.
+    stray: Option<Instant>,
+    /// From when on keys are dropped for a moment: since a stray key, or since the answer to the
+    /// question before.
+    dropping: Option<Instant>,
 }
 
 /// What the input rows show.
@@ -86,6 +93,8 @@ pub(crate) enum Input<'a> {
         always: bool,
         more: bool,
         is_plan: bool,
+        /// Whether a key was pressed just now that is no choice.
+        is_stray: bool,
     },
     /// The reason for a no.
     Reason(&'a str),
@@ -122,6 +131,7 @@ impl Controls {
                 always: !asking.question.rules.is_empty(),
                 more: asking.more,
                 is_plan: is_plan(&asking.question),
+                is_stray: within(asking.stray, STRAY_SHOWN, now),
             },
             None => Input::Nothing,
         }
@@ -136,6 +146,8 @@ impl Controls {
                 question,
                 since: now,
                 reason: None,
+                stray: None,
+                dropping: None,
             });
         }
     }
@@ -150,9 +162,9 @@ impl Controls {
     pub(crate) fn take(&mut self, event: &Event, now: Instant) -> Option<String> {
         match event {
             Event::Asked(question) => self.ask(question.clone(), now),
-            Event::Recorded(entry) => return self.recorded(entry),
+            Event::Recorded(entry) => return self.recorded(entry, now),
             Event::TurnEnded(_) => self.asking.clear(),
-            Event::Subagent { event, .. } => self.heard_of(event),
+            Event::Subagent { event, .. } => self.heard_of(event, now),
             Event::Delta { .. }
             | Event::Voided { .. }
             | Event::Hook(_)
@@ -168,16 +180,16 @@ impl Controls {
     }
 
     /// Something happened to a subagent: what it asked may be answered.
-    fn heard_of(&mut self, event: &Event) {
+    fn heard_of(&mut self, event: &Event, now: Instant) {
         match event {
-            Event::Subagent { event, .. } => self.heard_of(event),
+            Event::Subagent { event, .. } => self.heard_of(event, now),
             Event::Recorded(entry) => match &**entry {
                 Entry::CallFinished(ToolResult {
                     tool_use_id: id, ..
                 })
                 | Entry::Permission {
                     tool_use_id: id, ..
-                } => self.withdraw(id, |question| question.agent.is_some()),
+                } => self.withdraw(id, |question| question.agent.is_some(), now),
                 _ => {}
             },
             _ => {}
@@ -185,14 +197,20 @@ impl Controls {
     }
 
     /// Nobody wants to know any more whether a call may run.
-    fn withdraw(&mut self, id: &ToolUseId, whose: impl Fn(&Question) -> bool) {
+    fn withdraw(&mut self, id: &ToolUseId, whose: impl Fn(&Question) -> bool, now: Instant) {
+        let front = self.asking.front().map(|asking| asking.question.ask);
         self.asking.retain(|asking| {
             let question = &asking.question;
             question.tool_use.id != *id || !whose(question)
         });
+        if let Some(next) = self.asking.front_mut()
+            && front != Some(next.question.ask)
+        {
+            next.dropping = Some(now);
+        }
     }
 
-    fn recorded(&mut self, entry: &Entry) -> Option<String> {
+    fn recorded(&mut self, entry: &Entry, now: Instant) -> Option<String> {
         match entry {
             Entry::Message(message) => match message.message() {
                 Message::User(_) if !std::mem::replace(&mut self.begun, true) => None,
@@ -206,7 +224,7 @@ impl Controls {
             | Entry::Permission {
                 tool_use_id: id, ..
             } => {
-                self.withdraw(id, |question| question.agent.is_none());
+                self.withdraw(id, |question| question.agent.is_none(), now);
                 None
             }
             Entry::CallStarted { .. }
@@ -257,10 +275,10 @@ impl Controls {
         }
         if let Some(asking) = self.asking.front_mut() {
             if asking.reason.is_some() {
-                return self.reason(action);
+                return self.reason(action, now);
             }
             if self.draft.is_empty() && asking.is_open(now) && !self.interrupted {
-                return self.choice(action);
+                return self.choice(action, now);
             }
         }
         self.edit(action)
@@ -301,7 +319,7 @@ impl Controls {
         }
     }
 
-    fn choice(&mut self, action: Action) -> Option<Do> {
+    fn choice(&mut self, action: Action, now: Instant) -> Option<Do> {
         let asking = self.asking.front_mut()?;
         let typed = match action {
             Action::Type(typed) => typed,
@@ -310,10 +328,15 @@ impl Controls {
             Action::Enter | Action::FollowUp => return None,
             other => return self.edit(other),
         };
+        if within(asking.dropping, GRACE, now) {
+            // Who types a text without looking answers nothing with the letters in it.
+            asking.dropping = Some(now);
+            return None;
+        }
         let is_plan = is_plan(&asking.question);
         let (reply, words) = match typed.to_ascii_lowercase() {
             'e' if is_plan => {
-                let ask = self.asking.pop_front()?.question.ask;
+                let ask = self.next_question(now)?.ask;
                 return Some(Do::AcceptEdits { ask });
             }
             'y' if is_plan => (Reply::Allow, "✓ agreed to the plan".into()),
@@ -327,7 +350,7 @@ impl Controls {
                 )
             }
             'p' => {
-                let Question { ask, rules, .. } = self.asking.pop_front()?.question;
+                let Question { ask, rules, .. } = self.next_question(now)?;
                 return Some(Do::Keep { ask, rules });
             }
             'v' if asking.more => return Some(Do::ShowAll(Box::new(asking.question.clone()))),
@@ -336,19 +359,22 @@ impl Controls {
                 asking.reason = Some(String::new());
                 return None;
             }
-            // It begins a message: the question waits for it.
-            _ => return self.edit(Action::Type(typed)),
+            _ => {
+                asking.stray = Some(now);
+                asking.dropping = Some(now);
+                return None;
+            }
         };
-        self.answer(reply, words)
+        self.answer(reply, words, now)
     }
 
-    fn reason(&mut self, action: Action) -> Option<Do> {
+    fn reason(&mut self, action: Action, now: Instant) -> Option<Do> {
         let asking = self.asking.front_mut()?;
         let typed = asking.reason.as_mut()?;
         match action {
             Action::Enter | Action::FollowUp => {
                 let (reply, words) = denied(typed.trim());
-                self.answer(reply, words)
+                self.answer(reply, words, now)
             }
             Action::Escape => {
                 asking.reason = None;
@@ -358,9 +384,18 @@ impl Controls {
         }
     }
 
-    fn answer(&mut self, reply: Reply, words: String) -> Option<Do> {
-        let ask = self.asking.pop_front()?.question.ask;
+    fn answer(&mut self, reply: Reply, words: String, now: Instant) -> Option<Do> {
+        let ask = self.next_question(now)?.ask;
         Some(Do::Answer { ask, reply, words })
+    }
+
+    /// Takes the question that was answered away. The next one comes up now.
+    fn next_question(&mut self, now: Instant) -> Option<Question> {
+        let answered = self.asking.pop_front()?;
+        if let Some(next) = self.asking.front_mut() {
+            next.dropping = Some(now);
+        }
+        Some(answered.question)
     }
 }
 
@@ -371,8 +406,13 @@ fn is_plan(question: &Question) -> bool {
 
 impl Asking {
     fn is_open(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.since) >= GRACE
+        self.dropping.is_some() || now.saturating_duration_since(self.since) >= GRACE
     }
+}
+
+/// Whether that was less than so long ago.
+fn within(then: Option<Instant>, time: Duration, now: Instant) -> bool {
+    then.is_some_and(|then| now.saturating_duration_since(then) < time)
 }
 
 /// The rules, as the end of a sentence.

@@ -10,11 +10,13 @@ const CHOICES: Input<'_> = Input::Choices {
     always: true,
     more: false,
     is_plan: false,
+    is_stray: false,
 };
 const FEWER_CHOICES: Input<'_> = Input::Choices {
     always: false,
     more: false,
     is_plan: false,
+    is_stray: false,
 };
 
 struct Person {
@@ -51,6 +53,7 @@ impl Person {
 
     fn is_asked(&mut self, ask: u64, rule: Option<&str>) {
         let question = Question {
+            denying: Vec::new(),
             ask,
             agent: None,
             tool_use: ToolUse {
@@ -188,6 +191,7 @@ fn every_answer_has_its_key() {
         person.presses(Action::Type('y')),
         answer(1, Reply::Allow, "✓ allowed once")
     );
+    person.waits();
     assert_eq!(
         person.presses(Action::Type('A')),
         answer(
@@ -196,16 +200,19 @@ fn every_answer_has_its_key() {
             "✓ allowed for this session by the rule Bash(touch x)"
         )
     );
+    person.waits();
     assert_eq!(
         person.presses(Action::Type('n')),
         answer(3, no("the user said no"), "✗ denied")
     );
+    person.waits();
     assert_eq!(person.types("duse mv 语"), []);
     assert_eq!(person.sees(), Input::Reason("use mv 语"));
     assert_eq!(
         person.presses(Action::Enter),
         answer(4, no("the user said no: use mv 语"), "✗ denied: use mv 语")
     );
+    person.waits();
     assert_eq!(
         person.presses(Action::Type('p')),
         Some(Do::Keep {
@@ -213,6 +220,7 @@ fn every_answer_has_its_key() {
             rules: vec!["Bash(touch x)".parse().unwrap()],
         })
     );
+    person.waits();
     assert_eq!(person.types("dx"), []);
     assert_eq!(person.presses(Action::Escape), None);
     assert_eq!(person.sees(), CHOICES);
@@ -253,8 +261,44 @@ fn who_is_typing_does_not_answer_by_chance() {
     assert_eq!(person.presses(Action::Paste("yes".into())), None);
     assert_eq!(person.sees(), Input::DraftBeforeAnswer("yes"));
     person.presses(Action::DeleteAll);
-    assert_eq!(person.types("only"), []);
-    assert_eq!(person.sees(), Input::DraftBeforeAnswer("only"));
+}
+
+#[test]
+fn a_stray_key_changes_nothing() {
+    let mut person = Person::new();
+    person.is_asked(1, Some("Bash(touch x)"));
+    person.waits();
+    for stray in ('!'..='~').filter(|key| !"yYaApPnNdD".contains(*key)) {
+        assert_eq!(person.presses(Action::Type(stray)), None);
+        assert!(matches!(
+            person.sees(),
+            Input::Choices { is_stray: true, .. }
+        ));
+    }
+    // A word that is typed without looking answers nothing with its letters.
+    assert_eq!(person.types("only yesterday"), []);
+    assert!(matches!(
+        person.sees(),
+        Input::Choices { is_stray: true, .. }
+    ));
+    person.waits();
+    assert!(matches!(
+        person.presses(Action::Type('y')),
+        Some(Do::Answer { .. })
+    ));
+    assert_eq!(person.sees(), Input::Nothing);
+}
+
+#[test]
+fn the_next_question_takes_no_key_at_once() {
+    let mut person = Person::new();
+    person.is_asked(1, None);
+    person.is_asked(2, None);
+    person.waits();
+    assert!(person.presses(Action::Type('y')).is_some());
+    // Pressed twice by mistake: it neither answers nor begins a message.
+    assert_eq!(person.presses(Action::Type('y')), None);
+    assert_eq!(person.sees(), FEWER_CHOICES);
 }
 
 #[test]

@@ -51,8 +51,6 @@ pub(crate) struct Editor {
     /// Away while a line is being read.
     reedline: Option<Reedline>,
     stop: Arc<AtomicBool>,
-    /// Whether it stops because the program ends.
-    ends: Arc<AtomicBool>,
     shared: Arc<Mutex<Shared>>,
 }
 
@@ -100,7 +98,6 @@ impl Editor {
         let editor = Self {
             reedline: Some(reedline),
             stop,
-            ends: Arc::default(),
             shared,
         };
         (editor, warning)
@@ -126,16 +123,10 @@ impl Editor {
             reedline.run_edit_commands(&[EditCommand::InsertString(initial.to_owned())]);
         }
         let (done, mut read) = oneshot::channel();
-        let ends = Arc::clone(&self.ends);
         let thread = std::thread::Builder::new()
             .name("prompt".into())
             .spawn(move || {
                 let signal = reedline.read_line(&Mark);
-                // It has just turned this off; what is typed ahead must reach the next reader as it
-                // was typed.
-                if !ends.load(Ordering::Relaxed) {
-                    drop(crossterm::terminal::enable_raw_mode());
-                }
                 // A history that cannot be written is kept in memory.
                 drop(reedline.sync_history());
                 drop(done.send((reedline, signal)));
@@ -157,7 +148,6 @@ impl Editor {
                     }
                 }
                 status = signals.next() => {
-                    self.ends.store(true, Ordering::Relaxed);
                     self.stop.store(true, Ordering::Relaxed);
                     // One that waits for a terminal that has gone away never stops; it ends with
                     // the process, which is what follows.

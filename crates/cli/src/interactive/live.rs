@@ -38,7 +38,14 @@ pub(crate) fn rows(
             always,
             more,
             is_plan,
-        } => live.rows.extend(choices(always, more, is_plan, columns)),
+            is_stray,
+        } => {
+            live.rows.extend(choices(always, more, is_plan, columns));
+            if is_stray {
+                live.rows
+                    .push(Line::new(Style::Notice, "  that is not a choice"));
+            }
+        }
         Input::Reason(reason) => typed(&mut live, "  why not: ", reason, columns),
     }
     live
@@ -310,6 +317,7 @@ mod tests {
     fn a_question_shows_its_choices() {
         let mut bench = Bench::new();
         let question = Question {
+            denying: Vec::new(),
             ask: 1,
             agent: None,
             tool_use: call("{}"),

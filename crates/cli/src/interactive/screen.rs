@@ -22,6 +22,9 @@ pub(crate) struct Live {
 /// Where the cursor is and what stands round it.
 #[derive(Debug)]
 pub(crate) struct Screen {
+    /// The width of the window.
+    window: usize,
+    /// The width that text is broken at.
     columns: usize,
     rows: usize,
     color: bool,
@@ -45,6 +48,7 @@ const LEAST_COLUMNS: usize = 8;
 impl Screen {
     pub(crate) fn new(columns: u16, rows: u16, color: bool) -> Self {
         Self {
+            window: usize::from(columns).max(1),
             columns: usize::from(columns).max(LEAST_COLUMNS),
             rows: usize::from(rows).max(2),
             color,
@@ -96,15 +100,16 @@ impl Screen {
     /// whole have broken them anew by then. Text goes on in a row of its own: where its last row
     /// is now cannot be known.
     pub(crate) fn resize(&mut self, columns: u16, rows: u16) -> String {
+        self.window = usize::from(columns).max(1);
         self.columns = usize::from(columns).max(LEAST_COLUMNS);
         self.rows = usize::from(rows).max(2);
         let mut out = String::new();
         if let Some((_, above)) = self.live.split_last() {
             let above: usize = above
                 .iter()
-                .map(|wide| wide.div_ceil(self.columns).max(1))
+                .map(|wide| wide.div_ceil(self.window).max(1))
                 .sum();
-            let within = self.rest.saturating_sub(1) / self.columns;
+            let within = self.rest.saturating_sub(1) / self.window;
             self.up = (above + within).min(self.rows - 1);
             self.back(&mut out);
         } else if !self.partial.is_empty() {
@@ -135,7 +140,7 @@ impl Screen {
             .rows
             .into_iter()
             .skip(skipped)
-            .map(|row| row.cut(self.columns))
+            .map(|row| row.cut(self.window))
             .collect();
         self.live = rows.iter().map(Line::width).collect();
         self.rest = live

@@ -10,6 +10,9 @@ use std::time::Duration;
 use crossterm::terminal;
 use tokio::task::JoinHandle;
 
+use super::input::Input;
+use crate::output::for_stderr;
+
 /// Has a paste come in one piece.
 pub(crate) const PASTE: &str = "\u{1b}[?2004h";
 /// And no more.
@@ -22,7 +25,8 @@ const RESTORE: &str = "\u{1b}[?2026l\u{1b}[?2004l\u{1b}[?7h\u{1b}[?25h";
 #[derive(Debug)]
 pub(crate) struct Terminal {
     out: Arc<File>,
-    raw: bool,
+    /// There while the terminal is in raw mode.
+    input: Option<Input>,
 }
 
 impl Terminal {
@@ -30,7 +34,7 @@ impl Terminal {
         let out = io::stdout().as_fd().try_clone_to_owned()?;
         Ok(Self {
             out: Arc::new(File::from(out)),
-            raw: false,
+            input: None,
         })
     }
 
@@ -44,16 +48,16 @@ impl Terminal {
 
     /// From now on keys come one by one, as they were pressed, and nothing but us shows them.
     pub(crate) fn enter(&mut self) -> io::Result<()> {
-        self.raw = true;
-        terminal::enable_raw_mode()
+        self.input = Some(Input::open(&self.out, PASTE, RESTORE)?);
+        Ok(())
     }
 
     /// Restores the mode that it was found in.
     pub(crate) fn leave(&mut self) {
-        if std::mem::take(&mut self.raw) {
+        if let Some(input) = self.input.take() {
             // A terminal that has gone away needs no restoring.
             drop(write(&self.out, RESTORE.as_bytes()));
-            drop(terminal::disable_raw_mode());
+            drop(input);
         }
     }
 
@@ -83,7 +87,7 @@ impl Drop for Terminal {
 }
 
 /// Standard output may share its file description with something that made it non-blocking.
-fn write(mut out: &File, mut bytes: &[u8]) -> io::Result<()> {
+pub(super) fn write(mut out: &File, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match out.write(bytes) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -142,7 +146,7 @@ impl Drop for Faults {
     fn drop(&mut self) {
         for words in self.take() {
             // With standard error gone too, nobody is left to be told.
-            drop(writeln!(io::stderr(), "{words}"));
+            drop(writeln!(io::stderr(), "{}", for_stderr(&words)));
         }
         // A hook cannot be changed by a thread that is panicking; the process is about to end then.
         if let Some(previous) = self.previous.take()

@@ -212,7 +212,7 @@ impl View {
                 self.note(Style::Dim, first, &mut outs);
             }
             Event::TurnEnded(report) => {
-                self.forget_text();
+                self.end_text(&mut outs);
                 outs.push(gap());
                 if let Some((style, words)) = words::end(&report.end) {
                     outs.extend(self.lines(style, &words));
@@ -230,9 +230,10 @@ impl View {
 
     /// Shows what somebody says to the running turn.
     pub(crate) fn said(&mut self, text: &str) -> Vec<Out> {
-        self.forget_text();
+        let mut outs = Vec::new();
+        self.end_text(&mut outs);
         self.last = Last::Start;
-        let mut outs = vec![gap()];
+        outs.push(gap());
         outs.extend(prompt(text));
         outs
     }
@@ -240,7 +241,7 @@ impl View {
     /// Shows a remark about the call whose heading stands last, or about nothing else.
     pub(crate) fn remark(&mut self, style: Style, words: &str) -> Vec<Out> {
         let mut outs = Vec::new();
-        self.forget_text();
+        self.end_text(&mut outs);
         if self.last == Last::Text {
             self.part(&mut outs);
         }
@@ -257,7 +258,7 @@ impl View {
 
     /// Begins something that is not text, with a gap where it follows text or the prompt.
     fn part(&mut self, outs: &mut Vec<Out>) {
-        self.forget_text();
+        self.end_text(outs);
         match self.last {
             Last::Text | Last::Start => outs.push(gap()),
             Last::Heading(_) | Last::Block => {}

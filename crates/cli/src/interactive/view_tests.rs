@@ -303,6 +303,7 @@ fn a_question_stands_over_its_answer_and_its_result() {
     let mut bench = Bench::new();
     let call = bash("1", "touch x\\u001b[2K");
     bench.replies(&[&call]).take(Event::Asked(Question {
+        denying: Vec::new(),
         ask: 1,
         agent: None,
         tool_use: call.clone(),
@@ -338,6 +339,7 @@ fn nothing_of_what_others_say_acts_on_the_terminal() {
     bench
         .ends(&call, evil)
         .take(Event::Asked(Question {
+            denying: Vec::new(),
             ask: 1,
             agent: None,
             tool_use: call,

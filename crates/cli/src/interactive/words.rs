@@ -155,13 +155,16 @@ impl Spent {
         let mut outs = vec![Out::Line(Line::new(
             Style::Plain,
             format!(
-                "  this run: {turns}, {}, {}, {cost}",
+                "  turns since the start: {turns}, {}, {}, {cost}",
                 steps(self.steps),
                 tokens(self.usage)
             ),
         ))];
         if let Some(session) = session.filter(|session| *session != self.usage) {
-            let words = format!("  this session, earlier runs included: {}", tokens(session));
+            let words = format!(
+                "  all of this session, with earlier runs, subagents and summaries: {}",
+                tokens(session)
+            );
             outs.push(line(Style::Plain, words));
         }
         outs
@@ -255,7 +258,9 @@ mod tests {
         spent.add(&report(TurnEnd::Completed, Some(0.5)));
         assert_eq!(
             shown(&spent.lines(None)),
-            ["  this run: 1 turn, 3 steps, 12.3k in (81 % from cache), 678 out, $0.5000"]
+            [
+                "  turns since the start: 1 turn, 3 steps, 12.3k in (81 % from cache), 678 out, $0.5000"
+            ]
         );
         spent.add(&report(TurnEnd::Completed, None));
         let lines = shown(&spent.lines(Some(Usage::default())));

@@ -86,7 +86,7 @@ pub(crate) fn run(args: MemoryArgs) -> Result<Status, Failure> {
             format!("deleted {name}\n")
         }
     };
-    match std::io::stdout().write_all(printed.as_bytes()) {
+    match crate::output::stdout().write_all(printed.as_bytes()) {
         Ok(()) => Ok(Status::Done),
         Err(_) => Ok(Status::BrokenPipe),
     }

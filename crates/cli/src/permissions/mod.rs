@@ -117,7 +117,7 @@ impl Bench {
     }
 
     async fn tell(self, text: &str, status: Status) -> Result<Status, Failure> {
-        let written = std::io::stdout().write_all(text.as_bytes());
+        let written = crate::output::stdout().write_all(text.as_bytes());
         self.processes
             .end_all(std::time::Duration::from_secs(2))
             .await;

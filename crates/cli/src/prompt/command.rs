@@ -2,7 +2,7 @@
 //! and without a model.
 
 use std::fmt::Write as _;
-use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::io::{ErrorKind, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,6 @@ use crate::args::{PromptArgs, RunArgs};
 use crate::exit::{Failure, Status};
 use crate::print::complain;
 use crate::setup::{self, Asked, Open, Setup};
-use crate::text;
 use crate::wall::{Attempt, Tried};
 
 /// Prints the prompt, or the table of its sections.
@@ -61,13 +60,8 @@ pub(crate) async fn run(args: PromptArgs) -> Result<Status, Failure> {
         (false, true) => table(&agent),
         (false, false) => format!("{}\n", agent.system_prompt().text()),
     };
-    let mut out = std::io::stdout().lock();
-    let written = if out.is_terminal() {
-        // What others have written may hold what a terminal obeys.
-        out.write_all(text::clean(&told).as_bytes())
-    } else {
-        out.write_all(told.as_bytes())
-    };
+    let mut out = crate::output::stdout();
+    let written = out.write_all(told.as_bytes());
     drop(out);
     processes.end_all(Duration::from_secs(2)).await;
     match written {

@@ -1,6 +1,6 @@
 //! `tooloop sessions cost`.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
 use tooloop::journal::{Line, read_lines};
@@ -35,7 +35,7 @@ pub(crate) fn cost(path: &Path, json: bool) -> Result<Status, Failure> {
     } else {
         cost_lines(&report).join("\n")
     };
-    match writeln!(io::stdout().lock(), "{text}") {
+    match writeln!(crate::output::stdout(), "{text}") {
         Ok(()) => Ok(Status::Done),
         Err(_) => Ok(Status::BrokenPipe),
     }

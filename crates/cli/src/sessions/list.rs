@@ -1,6 +1,6 @@
 //! `tooloop sessions list`.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use tooloop::journal::{Catalog, Summary, subagents_of};
 
@@ -23,7 +23,7 @@ pub(crate) fn list(
     for summary in &summaries {
         tell(summary, 0, with_agents, json, &mut lines);
     }
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     for line in lines {
         if writeln!(out, "{line}").is_err() {
             return Ok(Status::BrokenPipe);

@@ -31,7 +31,7 @@ pub(crate) fn remove(journals: &[PathBuf], yes: bool) -> Result<Status, Failure>
         complain("nothing was removed");
         return Ok(Status::Done);
     }
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     let mut failure = None;
     for journal in journals {
         let forks = forks_of(journal);

@@ -12,7 +12,7 @@ use crate::text::clean;
 
 /// Mends a journal and says what was done.
 pub(crate) fn repair(path: &Path, workspace: &Path) -> Result<Status, Failure> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(crate::output::stdout());
     let mut written = Ok(());
     let repaired = journal::repair(path, Some(workspace), |fault| {
         if written.is_ok() {

@@ -12,7 +12,7 @@ use crate::text::clean;
 
 /// Shows what was said and done.
 pub(crate) fn show(path: &Path, json: bool) -> Result<Status, Failure> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(crate::output::stdout());
     let mut broken = false;
     let read = read_lines(path, |line| {
         let text = if json {

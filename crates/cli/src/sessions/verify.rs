@@ -13,7 +13,7 @@ use crate::text::clean;
 /// Names every fault of a journal. Nothing is changed.
 pub(crate) fn verify(path: &Path, workspace: &Path, json: bool) -> Result<Status, Failure> {
     // Told one by one: a large file may have many.
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = io::BufWriter::new(crate::output::stdout());
     let mut written = if json {
         write!(out, "{{\"path\":{},\"faults\":[", json!(path))
     } else {

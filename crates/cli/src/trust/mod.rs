@@ -249,7 +249,7 @@ fn list(store: &TrustStore) -> io::Result<Status> {
 }
 
 fn say(words: &str) -> Status {
-    let written = io::stdout().lock().write_all(words.as_bytes());
+    let written = crate::output::stdout().write_all(words.as_bytes());
     match written {
         Ok(()) => Status::Done,
         Err(_) => Status::BrokenPipe,

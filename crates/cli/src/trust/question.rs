@@ -21,7 +21,7 @@ pub(super) enum Answer {
 
 /// Asks until there is an answer. The end of the input is no answer that trusts.
 pub(super) fn ask(workspace: &Path, wanted: &[&Widening], changed: bool) -> io::Result<Answer> {
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     out.write_all(page(workspace, wanted, changed).as_bytes())?;
     out.write_all(b"\n  y  yes, apply it\n  n  no, work here without it\n  q  quit\n\n")?;
     let input = io::stdin();

@@ -13,6 +13,7 @@ mod asking;
 mod collector;
 mod pty;
 mod rewind;
+mod terminal;
 mod trust;
 mod window;
 
@@ -262,7 +263,7 @@ fn commands_are_ours_and_paths_are_not() {
     person.keys("/csot\r");
     person.shows("There is no command /csot: /cost is the nearest.");
     person.keys("/cost\r");
-    person.shows("this run: 1 turn, 1 step");
+    person.shows("turns since the start: 1 turn, 1 step");
     person.keys("/help\r");
     person.shows("/model");
     person.shows("Ctrl-C twice");

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Signal, WaitOptions, waitpid};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use tooloop_testkit::{ModelServer, Scratch};
@@ -165,6 +165,14 @@ impl Pty {
         };
         tcsetwinsize(&self.terminal, size).unwrap();
         self.signal(Signal::WINCH);
+    }
+
+    /// Waits until the process is stopped.
+    pub(crate) fn is_stopped(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        let options = WaitOptions::UNTRACED;
+        let status = waitpid(Some(pid), options).unwrap();
+        assert!(status.is_some_and(|(_, status)| status.stopped()));
     }
 
     /// Whether lines are edited and shown by the terminal itself, as a shell wants it.

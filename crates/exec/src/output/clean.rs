@@ -15,11 +15,15 @@ use super::window::Window;
 /// carriage return in it becomes a line feed.
 const LINE: usize = 4096;
 
-/// The longest control sequence; more than that was not one.
-const SEQUENCE: usize = 128;
+/// The longest control sequence. A longer one is text.
+const SEQUENCE: usize = 64;
 
-/// The longest control string (titles, links, pictures).
-const CONTROL_STRING: usize = 64 * 1024;
+/// The longest escape sequence with intermediate bytes. A longer one is text.
+const INTERMEDIATES: usize = 3;
+
+/// The longest control string (a title, a link), in bytes. A longer one is text, and so is one that
+/// does not end within its line.
+const CONTROL_STRING: usize = 2_200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -29,13 +33,10 @@ enum State {
     /// After ESC and an intermediate byte.
     Intermediate,
     /// In a control sequence, ESC `[`.
-    Sequence {
-        length: usize,
-    },
+    Sequence,
     /// In a control string: ESC `]` and its like.
     ControlString {
         title: bool,
-        length: usize,
     },
     /// In a control string, after ESC.
     StringEscape,
@@ -47,8 +48,8 @@ pub(crate) struct Cleaner {
     state: State,
     /// The start of a character whose rest has not come yet.
     partial: Vec<u8>,
-    /// The parameters of the sequence being read, as far as they matter.
-    parameters: Vec<u8>,
+    /// The bytes of the sequence being read that are text if the sequence does not end.
+    held: Vec<u8>,
     /// The line being written, up to the cursor.
     line: String,
     /// What an earlier text left on the line; the new one covers its start.
@@ -65,7 +66,7 @@ impl Cleaner {
         Self {
             state: State::Ground,
             partial: Vec::new(),
-            parameters: Vec::new(),
+            held: Vec::new(),
             line: String::new(),
             under: String::new(),
             carriage: false,
@@ -89,7 +90,7 @@ impl Cleaner {
         let mut rest = bytes;
         while let Some((&first, after)) = rest.split_first() {
             if self.state != State::Ground {
-                if self.escape(first) {
+                if self.escape(first, window) {
                     rest = after;
                 }
                 continue;
@@ -108,10 +109,24 @@ impl Cleaner {
 
     /// Passes on what is left at the end of the output.
     pub(crate) fn finish(&mut self, window: &mut Window) {
+        if matches!(
+            self.state,
+            State::ControlString { .. } | State::StringEscape
+        ) {
+            self.release(window);
+        }
         self.spell_partial(window);
         window.push(&self.current_line());
         self.line.clear();
         self.under.clear();
+    }
+
+    /// What was read as a sequence is none: its bytes are text.
+    fn release(&mut self, window: &mut Window) {
+        self.state = State::Ground;
+        let held = std::mem::take(&mut self.held);
+        // No escape is among them, so the state stays.
+        self.feed(&held, window);
     }
 
     /// One control byte in the open.
@@ -130,67 +145,70 @@ impl Cleaner {
     }
 
     /// One byte of an escape sequence; `false` if it is not part of it and is to be read again.
-    fn escape(&mut self, byte: u8) -> bool {
-        let (next, taken) = match (self.state, byte) {
-            (State::Ground, _) => (State::Ground, false),
-            (State::Escape, b'[') => {
-                self.parameters.clear();
-                (State::Sequence { length: 0 }, true)
+    fn escape(&mut self, byte: u8, window: &mut Window) -> bool {
+        let next = match (self.state, byte) {
+            (State::Escape, b'[') => Some(State::Sequence),
+            (State::Escape, b']') => Some(State::ControlString { title: true }),
+            (State::Escape, b'P' | b'X' | b'^' | b'_') => {
+                Some(State::ControlString { title: false })
             }
-            (State::Escape, b']') => (
-                State::ControlString {
-                    title: true,
-                    length: 0,
-                },
-                true,
-            ),
-            (State::Escape, b'P' | b'X' | b'^' | b'_') => (
-                State::ControlString {
-                    title: false,
-                    length: 0,
-                },
-                true,
-            ),
-            (State::Escape | State::Intermediate, 0x20..=0x2f) => (State::Intermediate, true),
-            (State::Escape | State::Intermediate, 0x30..=0x7e) => (State::Ground, true),
-            (State::Escape | State::Intermediate | State::Sequence { .. }, 0x1b) => {
-                (State::Escape, true)
+            (State::Escape | State::Intermediate, 0x20..=0x2f)
+                if self.held.len() < INTERMEDIATES =>
+            {
+                self.held.push(byte);
+                self.state = State::Intermediate;
+                return true;
             }
-            (State::Escape | State::Intermediate, _) => (State::Ground, false),
-            (State::Sequence { length }, 0x20..=0x3f) if length < SEQUENCE => {
-                if self.parameters.len() < 8 {
-                    self.parameters.push(byte);
-                }
-                (State::Sequence { length: length + 1 }, true)
+            (State::Escape | State::Intermediate, 0x30..=0x7e) => Some(State::Ground),
+            (State::Escape | State::Intermediate | State::Sequence, 0x1b) => Some(State::Escape),
+            // A parameter after an intermediate byte is none.
+            (State::Sequence, 0x20..=0x3f)
+                if self.held.len() < SEQUENCE
+                    && (byte < 0x30 || self.held.iter().all(|held| *held >= 0x30)) =>
+            {
+                self.held.push(byte);
+                return true;
             }
-            (State::Sequence { .. }, 0x40..=0x7e) => {
+            (State::Sequence, 0x40..=0x7e) => {
                 self.sequence(byte);
-                (State::Ground, true)
+                Some(State::Ground)
             }
-            (State::Sequence { .. }, _) => (State::Ground, false),
-            (State::StringEscape, b'\\') => (State::Ground, true),
-            (State::StringEscape, _) => (State::Escape, false),
-            (State::ControlString { .. }, 0x1b) => (State::StringEscape, true),
-            (State::ControlString { .. }, 0x18 | 0x1a) => (State::Ground, true),
-            (State::ControlString { title: true, .. }, 0x07) => (State::Ground, true),
-            // A title that was never closed must not swallow the lines after it.
-            (State::ControlString { title: true, .. }, b'\n') => (State::Ground, false),
-            (State::ControlString { title, length }, _) if length < CONTROL_STRING => (
-                State::ControlString {
-                    title,
-                    length: length + 1,
-                },
-                true,
-            ),
-            (State::ControlString { .. }, _) => (State::Ground, false),
+            (State::ControlString { .. }, 0x1b) => {
+                self.state = State::StringEscape;
+                return true;
+            }
+            (State::ControlString { title: true }, 0x07) | (State::StringEscape, b'\\') => {
+                Some(State::Ground)
+            }
+            (State::ControlString { .. }, _)
+                if self.held.len() < CONTROL_STRING && !matches!(byte, b'\n' | 0x18 | 0x1a) =>
+            {
+                self.held.push(byte);
+                return true;
+            }
+            // Only parameters are lost of a sequence that another byte breaks off.
+            (State::Sequence, byte) if !(0x20..=0x3f).contains(&byte) => {
+                self.held.clear();
+                None
+            }
+            _ => None,
         };
-        self.state = next;
-        taken
+        if let Some(next) = next {
+            self.state = next;
+            self.held.clear();
+            return true;
+        }
+        let is_escaped = self.state == State::StringEscape;
+        self.release(window);
+        if is_escaped {
+            self.state = State::Escape;
+        }
+        false
     }
 
     /// The few sequences that say what is finally seen of a line.
     fn sequence(&mut self, last: u8) {
-        match (last, self.parameters.as_slice()) {
+        match (last, self.held.as_slice()) {
             (b'G', b"" | b"0" | b"1") => self.carriage = true,
             (b'K', b"" | b"0") if self.carriage => self.erase_line(),
             (b'K', b"" | b"0") => self.under.clear(),

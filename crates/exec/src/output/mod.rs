@@ -87,18 +87,25 @@ impl Output {
             if !text.ends_with('\n') {
                 text.push('\n');
             }
+            let place = self.place();
             push(
                 &mut text,
-                format_args!("[... {} bytes left out", self.left_out),
+                format_args!("[... {} bytes left out; {place} ...]\n", self.left_out),
             );
-            if let Some(spool) = &self.spool {
-                text.push_str("; ");
-                describe(&mut text, spool);
-            }
-            text.push_str(" ...]\n");
         }
         text.push_str(&self.tail);
         text
+    }
+
+    /// Where the whole output is, in words.
+    #[must_use]
+    pub fn place(&self) -> String {
+        let mut place = String::new();
+        match &self.spool {
+            Some(spool) => describe(&mut place, spool),
+            None => place.push_str("the rest is not kept"),
+        }
+        place
     }
 }
 

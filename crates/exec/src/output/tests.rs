@@ -62,12 +62,39 @@ fn harmless_forms() {
         ),
         (b"\xe6\x97\x1b[0mx \xe0\x80y", "\\xe6\\x97x \\xe0\\x80y"),
         (b"\xc2\x9b31m \xc2\xb0", "\\u{9b}31m \u{b0}"),
-        (b"\x1b]0;never closed\nnext", "\nnext"),
+        (b"\x1b]0;never closed\nnext", "0;never closed\nnext"),
+        (b"one \x1b^open\ntwo\nthree", "one open\ntwo\nthree"),
+        (b"one \x1bPopen", "one open"),
+        (b"one \x1b_open\x1b", "one open"),
+        (b"one \x1bXopen\x1b[1mbold\x1b[0m", "one openbold"),
+        (b"one \x1bXo\rp\xc3\xa9n\xff\ntwo", "p\u{e9}n\\xff\ntwo"),
+        (b"\x1b[12 34 text", "12 34 text"),
+        (b"\x1b      text", "      text"),
+        (b"\x1b[\xe6\x97\xa5", "\u{65e5}"),
+        (b"\x1b\xe6\x97\xa5", "\u{65e5}"),
         (b"end\x1b", "end"),
         (b"end\x1b[3", "end"),
         (b"", ""),
     ] {
         assert_eq!(cleaned(raw), expected, "{:?}", String::from_utf8_lossy(raw));
+    }
+}
+
+#[test]
+fn a_long_control_string_is_text() {
+    for opener in ["\x1bP", "\x1b]", "\x1b_", "\x1b^", "\x1bX"] {
+        let long = "x".repeat(5_000);
+        assert_eq!(
+            cleaned(format!("{opener}{long}\x1b\\!").as_bytes()),
+            format!("{long}!")
+        );
+        let digits = "1;".repeat(200);
+        assert_eq!(
+            cleaned(format!("\x1b[{digits}m").as_bytes()),
+            format!("{digits}m")
+        );
+        let link = "x".repeat(2_083);
+        assert_eq!(cleaned(format!("{opener}{link}\x1b\\!").as_bytes()), "!");
     }
 }
 
@@ -88,7 +115,10 @@ fn cuts_between_characters_and_counts() {
         ("äöü", "日本")
     );
     assert_eq!(output.left_out, 5);
-    assert_eq!(output.text(), "äöü\n[... 5 bytes left out ...]\n日本");
+    assert_eq!(
+        output.text(),
+        "äöü\n[... 5 bytes left out; the rest is not kept ...]\n日本"
+    );
     let whole = capture(limits(3, 2), &["äöü12".as_bytes()]);
     assert_eq!(whole.text(), "äöü12");
 }

@@ -29,6 +29,9 @@ pub struct Question {
     /// The exact rules that [`Reply::AllowForSession`] adds; empty if there are none that would
     /// cover just this. Who answers may keep them for later sessions: the library keeps nothing.
     pub rules: Vec<Rule>,
+    /// The rules that a no adds to those that deny, for the rest of the session; empty if a no holds
+    /// for this call alone.
+    pub denying: Vec<Rule>,
 }
 
 /// What is said to a [`Question`].

@@ -64,6 +64,7 @@ impl ToolApprover {
             judged: JudgedPaths::unchecked(),
             grants: Vec::new(),
             is_read_only: false,
+            room: usize::MAX,
         };
         let run = AssertUnwindSafe(self.tool.run(&input, &context)).catch_unwind();
         let output = run.await.map_err(|_| "it failed inside".to_owned())?;

@@ -25,6 +25,10 @@ impl Driver {
             agent: self.gate.agent.as_deref().map(str::to_owned),
             cause: Some(cause),
             rules: judgement.rules.clone(),
+            denying: match self.approval {
+                Approval::Nobody => Vec::new(),
+                Approval::By(_) => self.gate.denying(&tool_use.name, &judgement, true),
+            },
             tool_use: tool_use.clone(),
             reason,
         };
@@ -45,10 +49,15 @@ impl Driver {
 
     pub(super) fn replied(&mut self, ask: u64, answered: Answered) -> Option<Input> {
         let (tool_use, judgement) = self.asked.remove(&ask)?;
-        let Answered { reply, by_hook } = answered;
-        if matches!(reply, Reply::Deny { .. } | Reply::DenyAndStop { .. }) {
+        let Answered { mut reply, by_hook } = answered;
+        if let Reply::Deny { reason } | Reply::DenyAndStop { reason } = &mut reply {
             let by_a_person = !by_hook && matches!(self.approval, Approval::By(_));
-            self.gate.refused(&tool_use.name, &judgement, by_a_person);
+            let denied = self.gate.refused(&tool_use.name, &judgement, by_a_person);
+            if let Some(rules) = denied.filter(|_| by_a_person) {
+                reason.push_str(&format!(
+                    " (for the rest of the session too: {rules} is now denied)"
+                ));
+            }
             if let Some(turn) = self.turn.as_mut().filter(|_| by_hook) {
                 turn.answered_by_hook(&tool_use.id);
             }

@@ -63,6 +63,7 @@ impl Driver {
             judged: self.gate.judged.take(&tool_use.id),
             grants: judgement.grants.clone(),
             is_read_only: self.gate.is_read_only(),
+            room: self.results.room(),
         };
         self.events.send(&Event::ToolStarted {
             tool_use: tool_use.clone(),

@@ -140,6 +140,7 @@ impl Live {
             judged: self.gate.judged.take(&tool_use.id),
             grants: judgement.grants,
             is_read_only: self.gate.is_read_only(),
+            room: self.results.room(),
         };
         let run = AssertUnwindSafe(tool.run(input, &context)).catch_unwind();
         let result = run.await.unwrap_or_else(|_| {
@@ -161,6 +162,7 @@ impl Live {
         self.asked = self.asked.saturating_add(1);
         let rules = judgement.rules.clone();
         let question = Question {
+            denying: Vec::new(),
             ask: self.asked,
             agent: None,
             cause: Some(cause),

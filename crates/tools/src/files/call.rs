@@ -9,6 +9,7 @@ use tooloop_tool::{JudgedPaths, NotJudged, Scope, ToolContext, ToolError};
 
 use super::listing;
 use super::machine::{FileKind, OpenFile};
+use super::page::BYTES;
 use super::seen::Seen;
 use super::text::size;
 use crate::Ops;
@@ -63,6 +64,7 @@ impl Files {
             seen: Arc::clone(&self.seen),
             workspace: context.working_directory.clone(),
             judged: context.judged.clone(),
+            room: context.room_for(BYTES, 1_000),
             cancellation: cancellation.clone(),
             thrown_away: context.cancellation.clone(),
         };
@@ -84,6 +86,8 @@ pub(crate) struct Call {
     pub(crate) seen: Arc<Seen>,
     pub(crate) workspace: PathBuf,
     judged: JudgedPaths,
+    /// How many bytes of text are shown at most.
+    pub(crate) room: usize,
     cancellation: CancellationToken,
     /// Fires also after the call is over, if nobody was told of what it read.
     pub(crate) thrown_away: CancellationToken,

@@ -79,7 +79,7 @@ pub(crate) fn large(
         call.seen.set_mark(file.real_path.clone(), mark);
     }
     let mut lines = Lines::new(content, &is_cancelled);
-    let page = Page::fill(&mut lines, encoding, first, limit);
+    let page = Page::fill(&mut lines, encoding, first, limit, call.room);
     let page = read_or_fail(call, given, page)?;
     let count = i64::try_from(page.count).unwrap_or(0);
     let last = first + count - 1;

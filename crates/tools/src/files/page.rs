@@ -6,7 +6,7 @@ use super::lines::{End, Lines};
 use super::text::{self, Encoding};
 
 /// How many bytes of text are shown at most. With the words about them it stays below 50,000.
-const BYTES: usize = 49_000;
+pub(crate) const BYTES: usize = 49_000;
 
 /// How many characters of a line are shown at most.
 const LINE_CHARACTERS: usize = 2000;
@@ -30,6 +30,7 @@ impl Page {
         encoding: Encoding,
         first: i64,
         limit: usize,
+        room: usize,
     ) -> std::io::Result<Self> {
         let mut page = Self {
             text: String::new(),
@@ -67,7 +68,7 @@ impl Page {
                 None => rendered.push_str(&text),
             }
             rendered.push('\n');
-            if page.count > 0 && page.text.len() + rendered.len() > BYTES {
+            if page.count > 0 && page.text.len() + rendered.len() > room {
                 page.has_more = true;
                 return Ok(page);
             }

@@ -182,6 +182,7 @@ fn whole(
             encoding,
             i64::try_from(first).unwrap_or(1),
             limit,
+            call.room,
         )
     });
     let mut page = read_or_fail(call, given, page)?;

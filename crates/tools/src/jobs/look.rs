@@ -7,9 +7,10 @@ use std::path::Path;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 use tooloop_exec::{Output, OutputCleaner, Progress, Spool, SpoolState};
-use tooloop_tool::{ToolContext, ToolError, ToolOutput};
+use tooloop_tool::{Omission, ToolContext, ToolError, ToolOutput};
 
 use super::job::{Job, Look};
+use crate::ending::printed;
 
 /// How many characters of the beginning and of the end of what is new are shown.
 const PART: usize = 15_000;
@@ -44,12 +45,12 @@ pub(super) async fn answer(
     if cancellation.is_cancelled() {
         return Err(ToolError::Cancelled);
     }
-    let mut text = match read {
+    let (mut text, omission) = match read {
         Ok(Ok((output, end))) => {
             *shown = end;
             words(job, output, end, &newest)
         }
-        Ok(Err(error)) => format!("(its output cannot be read: {error})\n"),
+        Ok(Err(error)) => (format!("(its output cannot be read: {error})\n"), None),
         Err(_) => return Err(ToolError::Cancelled),
     };
     let id = &job.id;
@@ -77,11 +78,12 @@ pub(super) async fn answer(
     ));
     Ok(ToolOutput {
         fingerprint: Some(fingerprint),
+        omission,
         ..ToolOutput::text(text)
     })
 }
 
-fn words(job: &Job, mut output: Output, end: u64, newest: &Progress) -> String {
+fn words(job: &Job, mut output: Output, end: u64, newest: &Progress) -> (String, Option<Omission>) {
     if output.left_out > 0 {
         output.spool = Some(Spool {
             path: job.path.clone(),
@@ -89,7 +91,7 @@ fn words(job: &Job, mut output: Output, end: u64, newest: &Progress) -> String {
             state: SpoolState::Whole,
         });
     }
-    let mut text = output.text();
+    let (mut text, omission) = printed(&output);
     if newest.bytes > end + HELD_BACK as u64 {
         // The file is full, or the disk.
         if !(text.is_empty() || text.ends_with('\n')) {
@@ -106,7 +108,7 @@ fn words(job: &Job, mut output: Output, end: u64, newest: &Progress) -> String {
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    text
+    (text, omission)
 }
 
 /// What is to be read of a file.
@@ -170,6 +172,7 @@ fn incomplete(last: &[u8]) -> usize {
             [_] => true,
             [_, b'[', rest @ ..] => rest.iter().all(|byte| (0x20..=0x3f).contains(byte)),
             [_, b']', rest @ ..] => !rest.iter().any(|byte| matches!(byte, 0x07 | b'\n')),
+            [_, b'P' | b'X' | b'^' | b'_', rest @ ..] => !rest.contains(&b'\n'),
             _ => false,
         };
         if is_open {
@@ -213,6 +216,8 @@ mod tests {
             (b"a\x1b[31mred", 0),
             (b"a\x1b]0;tit", 7),
             (b"a\x1b]0;tit\x07x", 0),
+            (b"a\x1bPtit", 5),
+            (b"a\x1b_tit\nx", 0),
             (b"a\x1b(B", 0),
         ] {
             assert_eq!(incomplete(last), expected, "{last:?}");

@@ -82,7 +82,7 @@ impl Tool for Glob {
     }
 
     async fn run(&self, input: GlobInput, context: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let settings = Arc::clone(&self.settings);
+        let settings = self.settings.within(context);
         let workspace = context.working_directory.clone();
         let (withheld, judged) = (context.withheld.clone(), context.judged.clone());
         blocking(context, move |quit| {

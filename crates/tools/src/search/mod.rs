@@ -68,6 +68,16 @@ impl Default for SearchSettings {
     }
 }
 
+impl SearchSettings {
+    /// The same for a call whose result may be shorter than that.
+    fn within(&self, context: &ToolContext) -> Self {
+        Self {
+            characters: context.room_for(self.characters, 2_000),
+            ..self.clone()
+        }
+    }
+}
+
 /// Tells the threads of a search that nobody waits for it any more.
 #[derive(Debug, Clone, Default)]
 struct Quit(Arc<AtomicBool>);

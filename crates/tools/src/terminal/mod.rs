@@ -212,7 +212,7 @@ impl Terminal {
         let quiet = self.settings.quiet;
         let wait = wait.unwrap_or(usual);
         if live.settle(seen, quiet, wait, cancellation).await {
-            return Ok(show(&live, note.as_deref()));
+            return Ok(show(&live, note.as_deref(), context.room));
         }
         if input.action == TerminalAction::Start {
             // Nobody has been told of it. Should that take longer, it goes on, and kills at its end.
@@ -302,11 +302,12 @@ fn resize(live: &Live, input: &TerminalInput) -> Result<bool, ToolError> {
 }
 
 /// What the model sees.
-fn show(live: &Live, note: Option<&str>) -> ToolOutput {
-    let (view, size) = live.show();
+fn show(live: &Live, note: Option<&str>, room: usize) -> ToolOutput {
+    let (mut view, size) = live.show();
     let id = &live.id;
     let mut text = String::new();
-    if !view.scrolled.is_empty() {
+    view.fit(room.saturating_sub(500));
+    if view.left_out > 0 || !view.scrolled.is_empty() {
         if view.left_out > 0 {
             text.push_str(&format!("[... {} lines left out ...]\n", view.left_out));
         }

@@ -33,6 +33,23 @@ pub(super) struct View {
     pub(super) is_alternate: bool,
 }
 
+impl View {
+    /// Leaves out the oldest of the lines that scrolled off until all of it has at most so many
+    /// characters. The screen itself stays.
+    pub(super) fn fit(&mut self, characters: usize) {
+        let length = |line: &String| line.chars().count() + 1;
+        let mut left = characters.saturating_sub(self.lines.iter().map(length).sum());
+        let kept = self.scrolled.iter().rev().take_while(|line| {
+            let fits = left.checked_sub(length(line));
+            left = fits.unwrap_or(0);
+            fits.is_some()
+        });
+        let gone = self.scrolled.len() - kept.count();
+        self.scrolled.drain(..gone);
+        self.left_out += gone as u64;
+    }
+}
+
 /// What the parser tells beside the screen.
 #[derive(Default)]
 struct Notes {
@@ -211,6 +228,11 @@ mod tests {
         assert_eq!(view.scrolled.len(), SCROLLED);
         assert_eq!(view.left_out, 994 - SCROLLED as u64);
         assert_eq!(view.scrolled.last().unwrap(), "996");
+        let mut short = view.clone();
+        short.fit(4 * 3 + 4 * 5 + 3);
+        assert_eq!(short.scrolled, view.scrolled[SCROLLED - 5..]);
+        assert_eq!(short.left_out, 989);
+        assert_eq!(short.lines, view.lines);
         // What a full screen program scrolls is not history.
         screen.feed(b"\x1b[?1049ha\r\nb\r\nc\r\nd\r\ne");
         assert_eq!(screen.look().scrolled, [""; 0]);

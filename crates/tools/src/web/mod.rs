@@ -179,7 +179,7 @@ impl Tool for WebFetch {
         context: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
         match self.page(&input, context).await? {
-            Ok(page) => output(&page, input.offset),
+            Ok(page) => output(&page, input.offset, context.room),
             Err(answered) => Ok(answered),
         }
     }
@@ -222,11 +222,11 @@ pub fn page_output(url: &WebUrl, content_type: &str, mut body: Vec<u8>) -> ToolO
     };
     // Nobody has the token, so it does not fire; and nothing is before the first character.
     let page = page::read(&answer, &CancellationToken::new()).unwrap_or_default();
-    output(&page, 0).unwrap_or_else(|error| ToolOutput::failure(error.to_string()))
+    output(&page, 0, usize::MAX).unwrap_or_else(|error| ToolOutput::failure(error.to_string()))
 }
 
 /// The piece of a page that begins at a character.
-fn output(page: &Page, offset: u32) -> Result<ToolOutput, ToolError> {
+fn output(page: &Page, offset: u32, room: usize) -> Result<ToolOutput, ToolError> {
     let offset = usize::try_from(offset).unwrap_or(usize::MAX);
     let all = page.text.chars().count();
     if offset > 0 && offset >= all {
@@ -238,7 +238,9 @@ fn output(page: &Page, offset: u32) -> Result<ToolOutput, ToolError> {
         MAX_FAILURE
     } else {
         // The head has an address in it, which may be long.
-        MAX_CHARACTERS.saturating_sub(page.head.chars().count().min(AROUND) + 200)
+        let around = page.head.chars().count().min(AROUND) + 200;
+        let most = MAX_CHARACTERS.min(room);
+        most.saturating_sub(around).max(most / 2)
     };
     let rest = page.text.chars().skip(offset);
     let mut piece: String = rest.take(room).collect();

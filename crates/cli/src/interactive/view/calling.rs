@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tooloop::{Entry, Event, Question, ToolResult, ToolUse, ToolUseId};
+use tooloop::{Entry, Event, Question, Rule, ToolResult, ToolUse, ToolUseId};
 
 use super::{Doing, Last, View};
 use crate::interactive::calls::{self, Outcome};
@@ -41,6 +41,7 @@ impl View {
         let mut outs = calls::all(&question.tool_use, self.columns);
         let rules: Vec<_> = question.rules.iter().map(calls::rule).collect();
         outs.extend(always(&rules, self.columns));
+        outs.extend(denying(&question.denying, self.columns));
         self.last = Last::Heading(question.tool_use.id.clone());
         outs
     }
@@ -123,6 +124,7 @@ impl View {
         ));
         let rules: Vec<_> = question.rules.iter().map(calls::short_rule).collect();
         outs.extend(always(&rules, self.columns));
+        outs.extend(denying(&question.denying, self.columns));
         let id = question.tool_use.id.clone();
         if let Some(call) = self.calls.get_mut(&id) {
             call.headed = true;
@@ -174,6 +176,19 @@ fn always(rules: &[String], columns: usize) -> Vec<Out> {
             outs
         }
     }
+}
+
+/// What a no adds to the rules that deny.
+fn denying(rules: &[Rule], columns: usize) -> Vec<Out> {
+    if rules.is_empty() {
+        return Vec::new();
+    }
+    let rules: Vec<_> = rules.iter().map(calls::short_rule).collect();
+    let words = format!(
+        "a no holds for the rest of the session: {} is then denied (/permissions takes it back)",
+        rules.join(", ")
+    );
+    broken(Style::Notice, &words, columns)
 }
 
 /// Words on as many rows as they take, those behind the first further in.

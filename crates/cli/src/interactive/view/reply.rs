@@ -32,6 +32,7 @@ impl View {
                 }
             }
             StreamEvent::BlockStop { .. } => {
+                self.end_text(outs);
                 if let Some(Block::Thinking { since }) = self.block.take() {
                     let thought = text::span(now.saturating_duration_since(since));
                     self.note(Style::Dim, &format!("· thought for {thought}"), outs);
@@ -68,7 +69,20 @@ impl View {
     }
 
     fn text(&mut self, text: &str, outs: &mut Vec<Out>) {
-        let mut text = self.cleaner.feed(text);
+        let text = self.cleaner.feed(text);
+        self.show_text(text, outs);
+    }
+
+    /// Shows what was held back of a text that ends here.
+    pub(super) fn end_text(&mut self, outs: &mut Vec<Out>) {
+        let rest = self.cleaner.finish();
+        if !rest.is_empty() {
+            self.show_text(rest, outs);
+        }
+        self.forget_text();
+    }
+
+    fn show_text(&mut self, mut text: String, outs: &mut Vec<Out>) {
         if self.last != Last::Text {
             let lead = text.len() - text.trim_start_matches('\n').len();
             text.drain(..lead);
@@ -92,7 +106,7 @@ impl View {
         self.shown = true;
     }
 
-    pub(super) fn forget_text(&mut self) {
+    fn forget_text(&mut self) {
         self.held.clear();
         self.cleaner = Cleaner::default();
     }

@@ -25,7 +25,7 @@ pub(crate) fn export(
     output: Option<&Path>,
 ) -> Result<Status, Failure> {
     let Some(output) = output else {
-        let mut out = BufWriter::new(io::stdout().lock());
+        let mut out = BufWriter::new(crate::output::stdout());
         let written = write(path, format, &mut out)?.and_then(|()| out.flush());
         return Ok(match written {
             Ok(()) => Status::Done,

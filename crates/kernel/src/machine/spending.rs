@@ -232,12 +232,18 @@ impl Kernel {
         (least..=most).contains(&count.tokens)
     }
 
-    /// The newest count of the model that is asked, if it cannot be true: estimates are used in its
-    /// place.
+    /// Returns the newest count of the model that is asked if it cannot be true and decides about
+    /// compaction: estimates are used in its place. Below a quarter of the context window neither the
+    /// count nor the estimate matters.
     #[must_use]
     pub fn implausible_count(&self) -> Option<u64> {
         let count = self.transcript.count()?;
         let same = self.counted_by == self.asked().model;
-        (same && !self.is_plausible(&count)).then_some(count.tokens)
+        let window = self.asked().window?;
+        let estimate = self
+            .fixed()
+            .saturating_add(count.estimated_then(estimate::messages(self.transcript.messages())));
+        let matters = count.tokens.max(estimate) >= window / 4;
+        (same && matters && !self.is_plausible(&count)).then_some(count.tokens)
     }
 }

@@ -1039,7 +1039,8 @@ fn a_grant_for_a_new_path_gives_only_that_path() {
     let out = outside.display();
     std::fs::write(outside.join("old"), "old\n").unwrap();
     let scratch = Scratch::new();
-    let script = "echo x > $1/other; rm -f $1/old; echo y > $1/old; mkdir $1/more";
+    let script = "echo x > $1/other; rm -f $1/old; echo y > $1/old; mkdir $1/more; \
+                  mkdir -p $1/a; echo x > $1/a/x";
     std::fs::write(
         scratch.workspace().join("s.sh"),
         format!("exec 2>&-; {script}\n"),
@@ -1047,23 +1048,25 @@ fn a_grant_for_a_new_path_gives_only_that_path() {
     .unwrap();
     let rule = format!("Sandbox(write:{out}/**)");
     let ruled = |scratch: &Scratch, server: &ModelServer| {
-        confined(scratch, server).args(["--allowedTools", &rule])
+        confined(scratch, server).args(["--allowedTools", &rule, "--allowedTools", "Bash(*)"])
     };
     let done = play(
         ruled,
         &scratch,
         &[
-            bash("a", &format!("sh s.sh {out}; echo new > {out}/new1")),
+            granted(
+                "a",
+                &format!("sh s.sh {out}; echo new > {out}/new1"),
+                &[&format!("write:{out}/new1")],
+            ),
             granted(
                 "b",
-                &format!("sh s.sh {out}; mkdir {out}/dir && cd {out}/dir && echo in > in"),
+                &format!("sh s.sh {out}; mkdir {out}/dir && (cd {out}/dir && echo in > in)"),
                 &[&format!("write:{out}/dir")],
             ),
             granted(
                 "c",
-                &format!(
-                    "sh s.sh {out}; mkdir -p {out}/a/b; echo x > {out}/a/x; echo deep > t && mv t {out}/a/b/c"
-                ),
+                &format!("sh s.sh {out}; mkdir -p {out}/a/b; echo deep > t && mv t {out}/a/b/c"),
                 &[&format!("write:{out}/a/b/c")],
             ),
             granted("d", "true", &[&format!("write:{out}/none")]),
@@ -1133,35 +1136,33 @@ fn repositories_are_protected_at_any_depth() {
     let deep = scratch.workspace().join("a/b/c");
     git(&deep, &["init", "-q"]);
     let config = std::fs::read(deep.join(".git/config")).unwrap();
+    // As a script: what a line shows is refused by name.
+    let attack = "git -C $1 config core.fsmonitor x; echo x > $1/.git/hooks/post-commit; true";
+    std::fs::write(scratch.workspace().join("s.sh"), attack).unwrap();
+    let commit = "git -c user.name=a -c user.email=a@b commit -qm x";
     let done = play(
         confined,
         &scratch,
         &[
-            bash(
-                "a",
-                "git -C a/b/c config core.fsmonitor x; echo x > a/b/c/.git/hooks/pre-commit",
-            ),
+            bash("a", "sh s.sh a/b/c"),
             bash(
                 "b",
-                "(cd a/b/c && echo x > f && git add f && git -c user.name=a -c user.email=a@b commit -qm x && echo made)",
+                &format!("(cd a/b/c && echo x > f && git add f && {commit} && echo made)"),
             ),
-            bash(
-                "c",
-                "git init -q n && git -C n config core.fsmonitor x; echo x > n/.git/hooks/post-commit",
-            ),
-            bash("d", "git -C n config core.pager x"),
+            bash("c", "git init -q n && sh s.sh n"),
+            bash("d", "sh s.sh n"),
         ],
     );
     assert!(done.tool_result("b").0.contains("made"));
     assert_eq!(std::fs::read(deep.join(".git/config")).unwrap(), config);
-    assert!(!deep.join(".git/hooks/pre-commit").exists());
+    assert!(!deep.join(".git/hooks/post-commit").exists());
     let new = scratch.workspace().join("n/.git");
     let text = std::fs::read_to_string(new.join("config")).unwrap();
     assert!(
         text.contains("bare") && !text.contains("fsmonitor"),
         "{text}"
     );
-    assert!(!text.contains("pager") && !new.join("hooks/post-commit").exists());
+    assert!(!new.join("hooks/post-commit").exists());
     assert!(done.tool_result("c").0.contains("core.fsmonitor"));
 }
 

@@ -16,6 +16,7 @@ pub(crate) use command::run;
 
 use crate::args::RunArgs;
 use crate::exit::Failure;
+use crate::input;
 use crate::settings::{self, Settings};
 use crate::setup::environment;
 use crate::toolset::ToolSet;
@@ -61,6 +62,7 @@ pub(crate) fn prompt(
     let whole = written(
         args.system_prompt.as_ref(),
         args.system_prompt_file.as_deref(),
+        "--system-prompt-file",
     )?;
     let mut sections = match whole {
         Some(text) => vec![PromptSection::new("system", text)],
@@ -81,6 +83,7 @@ pub(crate) fn prompt(
     let more = written(
         args.append_system_prompt.as_ref(),
         args.append_system_prompt_file.as_deref(),
+        "--append-system-prompt-file",
     )?;
     sections.extend(more.map(|text| PromptSection::new("appended", text)));
     Ok(Prompt {
@@ -91,13 +94,15 @@ pub(crate) fn prompt(
 }
 
 /// What was typed, or what stands in the file that was named.
-fn written(text: Option<&String>, file: Option<&Path>) -> Result<Option<String>, Failure> {
+fn written(
+    text: Option<&String>,
+    file: Option<&Path>,
+    option: &str,
+) -> Result<Option<String>, Failure> {
     match (text, file) {
         (Some(text), _) => Ok(Some(text.clone())),
         (None, None) => Ok(None),
-        (None, Some(path)) => std::fs::read_to_string(path)
-            .map(Some)
-            .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display()))),
+        (None, Some(path)) => input::file(path, option).map(Some),
     }
 }
 

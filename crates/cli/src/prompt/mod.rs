@@ -138,9 +138,16 @@ fn sources(ingredients: &Ingredients<'_>, root: Option<PathBuf>) -> InstructionS
         (None, Some(home)) => Some(home.join(compat::USER_INSTRUCTIONS)),
         (None, None) => None,
     };
+    let rules = other
+        .as_ref()
+        .and_then(|file| Some(file.parent()?.join(compat::USER_RULES)));
+    let names = [AGENTS, compat::INSTRUCTIONS];
+    let names = names.into_iter().chain(compat::MORE_INSTRUCTIONS);
     InstructionSources {
-        names: vec![AGENTS.to_owned(), compat::INSTRUCTIONS.to_owned()],
-        user: own.into_iter().chain(other).collect(),
+        names: names.map(str::to_owned).collect(),
+        rules: vec![compat::RULES.to_owned()],
+        unread: compat::OTHER_INSTRUCTIONS.map(str::to_owned).to_vec(),
+        user: own.into_iter().chain(rules).chain(other).collect(),
         workspace: ingredients.workspace.to_owned(),
         root,
         home,

@@ -18,6 +18,7 @@ use crate::exit::Failure;
 use crate::exit::Status;
 use crate::rewinding;
 use crate::setup;
+use crate::text::clean;
 
 pub(crate) use show::tell;
 
@@ -35,7 +36,10 @@ pub(crate) fn run(command: SessionsCommand) -> Result<Status, Failure> {
             all,
             json,
             directory,
-        } => list::list(&folder(directory.as_deref())?.0, limit, all, json),
+        } => {
+            let (catalog, workspace) = folder(directory.as_deref())?;
+            list::list(&catalog, &workspace, limit, all, json)
+        }
         SessionsCommand::Show {
             session,
             json,
@@ -117,6 +121,34 @@ pub(crate) fn find(catalog: &Catalog, wanted: &str) -> Result<PathBuf, Failure> 
             .ok_or_else(|| Failure::usage(format!("there is no file {wanted}")));
     }
     Ok(catalog.find(wanted).map_err(SessionError::from)?)
+}
+
+/// What to say where no session is found: which ones may be meant, with their directory. Starts with a
+/// separator, or is empty.
+pub(crate) fn misplaced(catalog: &Catalog, workspace: &Path) -> String {
+    const MOST: usize = 5;
+    let mut told = String::new();
+    for summary in catalog.misplaced(workspace, MOST) {
+        let theirs = &summary.header.workspace;
+        let what = if theirs.exists() {
+            "is in use beside this one"
+        } else {
+            "does not exist any more"
+        };
+        told.push_str(&clean(&format!(
+            "\n  {}  {} ({what})  {}",
+            summary.header.session,
+            theirs.display(),
+            summary.prompt
+        )));
+    }
+    if told.is_empty() {
+        return told;
+    }
+    format!(
+        "; sessions of a directory that may have been renamed or copied (--resume ID continues one \
+         here, and it then belongs to this directory too):{told}"
+    )
 }
 
 /// Where sessions are kept: below the data folder of the user.

@@ -361,13 +361,7 @@ pub(crate) fn assemble(
     let agent = if args.no_session_persistence {
         agent
     } else {
-        let root = sessions::root(&environment).ok_or_else(|| {
-            Failure::settings(
-                "there is no folder for sessions: set HOME or XDG_DATA_HOME, or keep no record \
-                 with --no-session-persistence",
-            )
-        })?;
-        agent.journal(root)
+        agent.journal(sessions::root_for(workspace)?)
     };
     Ok(Setup {
         agent,

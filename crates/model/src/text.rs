@@ -61,12 +61,7 @@ fn wide(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> DecodedText {
             char::REPLACEMENT_CHARACTER
         });
         text.push(character);
-        let units = if decoded.is_ok() {
-            character.len_utf16()
-        } else {
-            1
-        };
-        at = at.saturating_add(units.saturating_mul(2));
+        at = at.saturating_add(character.len_utf16().saturating_mul(2));
     }
     if !rest.is_empty() {
         first_bad_byte.get_or_insert(at);

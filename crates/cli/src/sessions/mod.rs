@@ -163,6 +163,40 @@ pub(crate) fn root(environment: &dyn Fn(&str) -> Option<String>) -> Option<PathB
         .map(|data| data.join("tooloop/sessions"))
 }
 
+/// Where the sessions of a folder can be kept.
+///
+/// # Errors
+/// If a path that a journal would hold is not UTF-8, or no place is known.
+pub(crate) fn root_for(workspace: &Path) -> Result<PathBuf, Failure> {
+    const REFUSED: &str = "is not UTF-8, so its sessions cannot be recorded";
+    const HELP: &str = "or keep no record with --no-session-persistence";
+    if workspace.to_str().is_none() {
+        return Err(Failure::usage(clean(&format!(
+            "the name of the directory {} {REFUSED}: rename it, {HELP}",
+            workspace.display()
+        ))));
+    }
+    for name in ["XDG_DATA_HOME", "HOME"] {
+        let value = std::env::var_os(name).filter(|value| !value.is_empty());
+        match value.map(PathBuf::from) {
+            Some(path) if path.to_str().is_none() => {
+                return Err(Failure::settings(clean(&format!(
+                    "the name of the directory {} in {name} {REFUSED}: set XDG_DATA_HOME to a \
+                     directory with a UTF-8 name, {HELP}",
+                    path.display()
+                ))));
+            }
+            Some(path) if path.is_absolute() => break,
+            Some(_) | None => {}
+        }
+    }
+    root(&setup::environment).ok_or_else(|| {
+        Failure::settings(format!(
+            "there is no folder for sessions: set HOME or XDG_DATA_HOME, {HELP}"
+        ))
+    })
+}
+
 /// The sessions of a folder.
 pub(crate) fn catalog(root: Option<PathBuf>, workspace: &Path) -> Result<Catalog, Failure> {
     let root = root.ok_or_else(|| {

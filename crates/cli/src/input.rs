@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -10,7 +11,7 @@ use rustix::fs::FileType;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
-use tooloop::Content;
+use tooloop::{Content, decode_text};
 
 use crate::exit::{Failure, Status};
 
@@ -27,6 +28,7 @@ const UNFINISHED: Duration = Duration::from_secs(2);
 /// value is a warning.
 pub(crate) fn prompt(given: Option<&str>) -> Result<(String, Option<String>), Failure> {
     let given = given.filter(|given| *given != "-");
+    let given = given.map(|given| given.strip_prefix('\u{feff}').unwrap_or(given));
     let stdin = io::stdin();
     if stdin.is_terminal() {
         return match given {
@@ -38,9 +40,9 @@ pub(crate) fn prompt(given: Option<&str>) -> Result<(String, Option<String>), Fa
     }
     let mut warning = None;
     let text = match given {
-        None => read_all()?,
+        None => read_all(&mut warning)?,
         Some(_) => match joinable() {
-            Joinable::Yes => read_all()?,
+            Joinable::Yes => read_all(&mut warning)?,
             Joinable::No => String::new(),
             Joinable::Unfinished => {
                 warning = Some(
@@ -63,7 +65,9 @@ pub(crate) fn prompt(given: Option<&str>) -> Result<(String, Option<String>), Fa
     Ok((prompt, warning))
 }
 
-fn read_all() -> Result<String, Failure> {
+/// The whole of standard input. What is no text is replaced, with a warning: logs hold all kinds of
+/// bytes.
+fn read_all(warning: &mut Option<String>) -> Result<String, Failure> {
     let unreadable = |error: io::Error| {
         Failure::new(
             Status::Input,
@@ -82,8 +86,33 @@ fn read_all() -> Result<String, Failure> {
             format!("standard input is larger than {} MB", MAX_STDIN >> 20),
         ));
     }
-    // What is not text is shown as such rather than refused: logs hold all kinds of bytes.
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    let decoded = decode_text(&bytes)
+        .map_err(|error| Failure::new(Status::Input, format!("standard input: {error}")))?;
+    *warning = decoded.first_bad_byte.map(|at| {
+        format!(
+            "standard input: byte {at} is not UTF-8 text; a replacement character stands for each \
+             such byte; convert the text to UTF-8 to keep it"
+        )
+    });
+    Ok(decoded.text)
+}
+
+/// The text of a file that the option `option` names.
+pub(crate) fn file(path: &Path, option: &str) -> Result<String, Failure> {
+    let refused = |problem: &dyn std::fmt::Display| {
+        Failure::usage(format!(
+            "{option}: cannot read {}: {problem}",
+            path.display()
+        ))
+    };
+    let bytes = std::fs::read(path).map_err(|error| refused(&error))?;
+    let decoded = decode_text(&bytes).map_err(|error| refused(&error))?;
+    match decoded.first_bad_byte {
+        None => Ok(decoded.text),
+        Some(at) => Err(refused(&format!(
+            "byte {at} is not UTF-8 text: save it as UTF-8"
+        ))),
+    }
 }
 
 enum Joinable {
@@ -217,6 +246,11 @@ pub(crate) fn lines() -> mpsc::Receiver<Line> {
 
 /// What a line says; nothing, if there is nothing to do about it.
 fn parse(line: &[u8]) -> Result<Option<Line>, String> {
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+    if let Err(error) = std::str::from_utf8(line) {
+        let at = error.valid_up_to().saturating_add(1);
+        return Err(format!("byte {at} is not UTF-8 text: send UTF-8"));
+    }
     let wire: Wire = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     Ok(Some(match wire.kind.as_str() {
         "user" => {
@@ -242,9 +276,19 @@ fn parse(line: &[u8]) -> Result<Option<Line>, String> {
     }))
 }
 
+fn without_nul(text: String) -> Result<String, String> {
+    match text.find('\0') {
+        None => Ok(text),
+        Some(at) => Err(format!(
+            "byte {} of a text is NUL, which no request may hold",
+            at.saturating_add(1)
+        )),
+    }
+}
+
 fn content(value: Value) -> Result<Vec<Content>, String> {
     let parts = match value {
-        Value::String(text) => return Ok(vec![Content::Text(text).as_said()]),
+        Value::String(text) => return Ok(vec![Content::Text(without_nul(text)?).as_said()]),
         Value::Array(parts) => parts,
         _ => return Err("\"content\" is a string or a list of blocks".into()),
     };
@@ -258,7 +302,9 @@ fn content(value: Value) -> Result<Vec<Content>, String> {
                     .ok_or_else(|| format!("a block of the content lacks {path}"))
             };
             match part.get("type").and_then(Value::as_str) {
-                Some("text") => text("/text").map(|text| Content::Text(text).as_said()),
+                Some("text") => text("/text")
+                    .and_then(without_nul)
+                    .map(|text| Content::Text(text).as_said()),
                 Some("image") => Ok(Content::Image(tooloop::Image {
                     media_type: text("/source/media_type")?,
                     data: text("/source/data")?,
@@ -326,5 +372,18 @@ mod tests {
             assert_eq!(parse(line.as_bytes()), expected, "{line}");
         }
         assert!(parse(b"{").is_err());
+        let marked = b"\xef\xbb\xbf{\"type\":\"keep_alive\"}";
+        assert_eq!(parse(marked), Ok(None));
+        for (line, expected) in [
+            (&b"{\"type\":\"caf\xe9\"}"[..], "byte 13 is not UTF-8"),
+            (b"\xff\xfe{\0\"\0", "byte 1 is not UTF-8"),
+            (
+                br#"{"type":"user","message":{"content":"a\u0000b"}}"#,
+                "byte 2 of a text is NUL",
+            ),
+        ] {
+            let error = parse(line).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 }

@@ -15,8 +15,8 @@ use tooloop::tools::{
     BashSettings, LocalOps, Ops, Skill, SkillSet, TerminalSettings, WebFetchSettings,
 };
 use tooloop::{
-    Agent, AgentBuilder, AgentModel, AgentTypes, Limits, Mode, OutputSchema, Policy, RetryPolicy,
-    Rule,
+    Agent, AgentBuilder, AgentModel, AgentTypes, Limits, Mode, OutputSchema, Policy, ProxySettings,
+    Reach, RetryPolicy, Rule,
 };
 
 pub(crate) use self::loading::{load_settings, load_settings_asking};
@@ -26,6 +26,7 @@ use self::opening::open;
 use self::provider::{provider, with_model};
 use crate::args::RunArgs;
 use crate::exit::{Failure, Status};
+use crate::input;
 use crate::knowledge::{self, Calls};
 use crate::permissions::RuleSources;
 use crate::project_rules::ProjectRules;
@@ -115,6 +116,7 @@ pub(crate) async fn setup(
     workspace: &Path,
     mut loaded: Loaded,
 ) -> Result<Setup, Failure> {
+    loaded.warnings.extend(proxy_warnings(&loaded.settings));
     let (telemetry, more) = telemetry::start(&loaded.settings, &environment)?;
     loaded.warnings.extend(more);
     let open = open(args, workspace)?;
@@ -159,6 +161,23 @@ pub(crate) async fn setup(
         },
         None => setup,
     })
+}
+
+/// What a person should know of the proxies that the environment names.
+fn proxy_warnings(settings: &Settings) -> Vec<String> {
+    let proxies = ProxySettings::from_environment(|name| {
+        std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+    });
+    let mut warnings = proxies.warnings().to_vec();
+    if proxies.names_one() && matches!(settings.sandbox_network, Reach::Hosts(_)) {
+        warnings.push(
+            "`sandbox_network`: commands reach the listed hosts directly, not through the proxy \
+             that HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names; where a proxy is the only way out, \
+             set it to \"on\""
+                .to_owned(),
+        );
+    }
+    warnings
 }
 
 /// Who can be had to work for the agent, and who writes for them as well.
@@ -342,13 +361,7 @@ pub(crate) fn assemble(
     let agent = if args.no_session_persistence {
         agent
     } else {
-        let root = sessions::root(&environment).ok_or_else(|| {
-            Failure::settings(
-                "there is no folder for sessions: set HOME or XDG_DATA_HOME, or keep no record \
-                 with --no-session-persistence",
-            )
-        })?;
-        agent.journal(root)
+        agent.journal(sessions::root_for(workspace)?)
     };
     Ok(Setup {
         agent,
@@ -524,9 +537,7 @@ fn bash(
 /// The form of the answer, as it stands there or in the file that it names.
 fn output_schema(schema: &str) -> Result<OutputSchema, Failure> {
     let text = match schema.strip_prefix('@') {
-        Some(path) => std::fs::read_to_string(path).map_err(|error| {
-            Failure::usage(format!("--json-schema: cannot read {path}: {error}"))
-        })?,
+        Some(path) => input::file(Path::new(path), "--json-schema")?,
         None => schema.to_owned(),
     };
     OutputSchema::parse(&text).map_err(|error| Failure::usage(format!("--json-schema: {error}")))

@@ -25,9 +25,11 @@ mod image;
 mod info;
 mod json;
 mod message;
+mod proxy;
 mod reminder;
 mod request;
 mod stream;
+mod text;
 mod usage;
 
 pub use builder::{MessageBuilder, StreamError};
@@ -38,6 +40,8 @@ pub use message::{
     AssistantMessage, Content, ContentBlock, Document, Image, Message, StopReason, ToolInput,
     ToolResult, ToolUse, ToolUseId, VendorData,
 };
+pub use proxy::{ProxyError, ProxySettings};
 pub use request::{HistoryMessage, Request, ToolChoice, ToolDefinition, Wire};
 pub use stream::{BlockStart, StreamEvent};
+pub use text::{DecodedText, NotText, decode_text};
 pub use usage::Usage;

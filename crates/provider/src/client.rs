@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use reqwest::{Certificate, Client, ClientBuilder, Request, Response, Url};
-use tooloop_model::{ModelError, ModelErrorKind};
+use tooloop_model::{ModelError, ModelErrorKind, ProxySettings};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -162,8 +162,11 @@ pub(crate) fn build(
         .pool_idle_timeout(KEEP_IDLE)
         .connector_layer(connects.clone())
         .retry(reqwest::retry::never());
-    let builder = proxy(builder, url, &config.proxy)?;
-    let builder = if url.scheme() == "https" || extra_tls(&config.proxy) {
+    let proxy = proxy_address(url, &config.proxy)?;
+    let builder = through(builder, proxy.as_deref())?;
+    // The way to a plain server needs certificates if the proxy does.
+    let has_tls = proxy.is_some_and(|address| address.starts_with("https"));
+    let builder = if url.scheme() == "https" || has_tls {
         install_crypto();
         builder.tls_certs_merge(extra.iter().cloned())
     } else {
@@ -183,31 +186,37 @@ pub(crate) fn build(
     Ok(PooledClient { client, connects })
 }
 
-fn proxy(builder: ClientBuilder, url: &Url, proxy: &Proxy) -> Result<ClientBuilder, ModelError> {
+/// The address of the proxy for calls to `url`; `None` if they go there directly.
+fn proxy_address(url: &Url, proxy: &Proxy) -> Result<Option<String>, ModelError> {
     match proxy {
-        Proxy::Direct => Ok(builder.no_proxy()),
-        Proxy::Environment if endpoint::is_loopback(url.host_str().unwrap_or_default()) => {
-            Ok(builder.no_proxy())
+        Proxy::Direct => Ok(None),
+        Proxy::Url(address) => Ok(Some(address.clone())),
+        Proxy::Environment => {
+            let settings = ProxySettings::from_environment(|name| {
+                std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+            });
+            let host = url.host_str().unwrap_or_default();
+            let port = url.port_or_known_default().unwrap_or_default();
+            let found = settings.proxy_for(url.scheme(), host, port);
+            found
+                .map(|address| address.map(str::to_owned))
+                .map_err(|error| ModelError::new(ModelErrorKind::Proxy, error.to_string()))
         }
-        Proxy::Environment => Ok(builder),
-        Proxy::Url(proxy) => match reqwest::Proxy::all(proxy.as_str()) {
-            Ok(proxy) => Ok(builder.no_proxy().proxy(proxy)),
-            Err(error) => Err(ModelError::new(
-                ModelErrorKind::Proxy,
-                format!("the proxy setting is not usable: {}", root_cause(&error)),
-            )),
-        },
     }
 }
 
-/// Whether the way to a plain server may still need certificates.
-fn extra_tls(proxy: &Proxy) -> bool {
-    match proxy {
-        Proxy::Direct => false,
-        Proxy::Url(url) => url.starts_with("https"),
-        Proxy::Environment => ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"]
-            .iter()
-            .any(|name| std::env::var(name).is_ok_and(|value| value.starts_with("https"))),
+/// Sends calls through this proxy, or directly. The client itself reads no variable.
+fn through(builder: ClientBuilder, address: Option<&str>) -> Result<ClientBuilder, ModelError> {
+    let builder = builder.no_proxy();
+    let Some(address) = address else {
+        return Ok(builder);
+    };
+    match reqwest::Proxy::all(address) {
+        Ok(proxy) => Ok(builder.proxy(proxy)),
+        Err(error) => Err(ModelError::new(
+            ModelErrorKind::Proxy,
+            format!("the proxy setting is not usable: {}", root_cause(&error)),
+        )),
     }
 }
 

@@ -21,6 +21,29 @@ pub const USER_FILE: &str = "settings.json";
 /// The file with what agents are to know in a folder, from the folder on.
 pub const INSTRUCTIONS: &str = "CLAUDE.md";
 
+/// Further files with the same, from a folder on. They come after [`INSTRUCTIONS`], the stronger last.
+pub const MORE_INSTRUCTIONS: [&str; 2] = [".claude/CLAUDE.md", "CLAUDE.local.md"];
+
+/// The folder of a folder whose Markdown files are rules, which are instructions too.
+pub const RULES: &str = ".claude/rules";
+
+/// The folder of a person's rules, from [`USER_FOLDER`] on.
+pub const USER_RULES: &str = "rules";
+
+/// Files and folders of a project with instructions for other agents. They are not read.
+pub const OTHER_INSTRUCTIONS: [&str; 10] = [
+    ".clinerules",
+    ".cursor/rules",
+    ".cursorrules",
+    ".github/copilot-instructions.md",
+    ".github/instructions",
+    ".junie/guidelines.md",
+    ".roo/rules",
+    ".windsurf/rules",
+    ".windsurfrules",
+    "GEMINI.md",
+];
+
 /// The same of a person, from their home folder on.
 pub const USER_INSTRUCTIONS: &str = ".claude/CLAUDE.md";
 

@@ -185,7 +185,7 @@ impl Default for TransportConfig {
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum Proxy {
     /// What `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` say; the loopback always
-    /// directly.
+    /// directly. A setting that cannot be used is an error.
     #[default]
     Environment,
     /// None.

@@ -1,7 +1,10 @@
 //! Where the journals of a project are.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fs;
-use std::io::BufRead;
+use std::io::{self, BufRead};
+use std::os::unix::fs::{DirBuilderExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -49,6 +52,9 @@ pub fn outputs_beside(journal: &Path) -> PathBuf {
 pub fn subagents_beside(journal: &Path) -> PathBuf {
     journal.with_extension("agents")
 }
+
+/// How many projects are looked through for misplaced sessions.
+const MOST_PROJECTS: usize = 2_000;
 
 /// How deep subagents of subagents are looked for.
 const DEPTH: usize = 4;
@@ -149,7 +155,7 @@ impl Catalog {
         if let Ok(session) = wanted.parse::<SessionId>() {
             let here = self.path(session);
             if here.is_file() {
-                return Ok(here);
+                return Ok(real(here));
             }
             if let Some(path) = subagents_named(&self.folder, wanted, DEPTH).pop() {
                 return Ok(path);
@@ -160,7 +166,8 @@ impl Catalog {
                 .flatten()
                 .filter_map(Result::ok)
                 .map(|folder| folder.path().join(&name))
-                .find(|path| path.is_file());
+                .find(|path| path.is_file())
+                .map(real);
             return elsewhere.ok_or_else(|| self.not_found(wanted));
         }
         let mut matching: Vec<_> = self
@@ -190,6 +197,72 @@ impl Catalog {
             }
             (None, _) => Err(self.not_found(wanted)),
         }
+    }
+
+    /// Makes the session with this journal one of this project too: a link in the project's folder
+    /// leads to the journal, which stays where it is. Returns the session's own directory if the
+    /// link is new. Does nothing for a session of this project or for a subagent.
+    ///
+    /// # Errors
+    /// If the link cannot be made.
+    pub fn adopt(&self, journal: &Path) -> io::Result<Option<PathBuf>> {
+        let folder = journal.parent();
+        let is_elsewhere = folder != Some(self.folder.as_path())
+            && folder.and_then(Path::parent) == Some(self.root.as_path());
+        let (Some(folder), Some(name)) = (folder.and_then(Path::file_name), journal.file_name())
+        else {
+            return Ok(None);
+        };
+        if !is_elsewhere {
+            return Ok(None);
+        }
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(&self.folder)?;
+        // From this folder on, so that it holds when the folder of all projects is moved.
+        let target = Path::new("..").join(folder).join(name);
+        match symlink(target, self.folder.join(name)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(None),
+            Err(error) => Err(error),
+            Ok(()) => Ok(read_header(journal)
+                .ok()
+                .map(|(header, _)| header.workspace)),
+        }
+    }
+
+    /// Sessions that a person may look for here: those of other projects whose directory is gone,
+    /// as after a rename, and those of a directory beside `workspace`. The one written to last
+    /// comes first; at most `most`.
+    #[must_use]
+    pub fn misplaced(&self, workspace: &Path, most: usize) -> Vec<Summary> {
+        let folders = fs::read_dir(&self.root)
+            .into_iter()
+            .flatten()
+            .filter_map(Result::ok)
+            .map(|folder| folder.path())
+            .filter(|folder| *folder != self.folder)
+            .take(MOST_PROJECTS);
+        let mut found: Vec<Summary> = Vec::new();
+        for folder in folders {
+            let other = Self {
+                root: self.root.clone(),
+                folder,
+            };
+            // All sessions of a folder have the same directory.
+            let is_wanted = |summary: &Summary| {
+                let theirs = &summary.header.workspace;
+                theirs != workspace && (!theirs.exists() || theirs.parent() == workspace.parent())
+            };
+            let (first, _, _) = other.list(1);
+            if first.iter().any(is_wanted) {
+                found.extend(other.list(most).0.into_iter().filter(is_wanted));
+            }
+        }
+        // Those that are gone first.
+        found.sort_by_key(|summary| (summary.header.workspace.exists(), Reverse(summary.modified)));
+        let mut known = BTreeSet::new();
+        found.retain(|summary| known.insert(summary.header.session));
+        found.truncate(most);
+        found
     }
 
     /// The session of this project that was written to last.
@@ -238,8 +311,11 @@ impl Catalog {
         files.into_iter().map(|(_, path)| path).collect()
     }
 
+    /// The journals of this project, adopted ones where they really are.
     fn files(&self) -> impl Iterator<Item = PathBuf> {
         journals_in(&self.folder)
+            .map(real)
+            .filter(|path| path.is_file())
     }
 
     fn not_found(&self, wanted: &str) -> StoreError {
@@ -344,6 +420,17 @@ pub(crate) fn project_name(workspace: &Path) -> String {
     format!("{readable}-{hash:016x}")
 }
 
+/// Where a journal is that may be an adopted one.
+fn real(journal: PathBuf) -> PathBuf {
+    let beside = || {
+        let target = fs::read_link(&journal).ok()?;
+        let root = journal.parent()?.parent()?;
+        let folder = target.parent()?.file_name()?;
+        Some(root.join(folder).join(target.file_name()?))
+    };
+    beside().unwrap_or(journal)
+}
+
 /// The journals in a folder, in no order.
 pub(crate) fn journals_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     fs::read_dir(folder)
@@ -360,6 +447,7 @@ pub(crate) fn journals_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{FORMAT_VERSION, record};
 
     #[test]
     fn titles_are_cut_by_width() {
@@ -388,5 +476,65 @@ mod tests {
             assert_eq!(title(text), expected);
             assert!(title(text).width() <= TITLE + 1);
         }
+    }
+
+    fn begin(catalog: &Catalog, workspace: &Path) -> SessionId {
+        let session = SessionId::generate();
+        let header = Header {
+            tooloop_session: FORMAT_VERSION,
+            session,
+            created: record::now(),
+            workspace: workspace.to_owned(),
+            forked_from: None,
+            works_for: None,
+        };
+        fs::create_dir_all(catalog.folder()).unwrap();
+        let line = serde_json::to_string(&header).unwrap();
+        fs::write(catalog.path(session), format!("{line}\n")).unwrap();
+        session
+    }
+
+    #[test]
+    fn a_session_of_a_renamed_directory_is_found_and_adopted() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        let root = place("sessions");
+        for name in ["w", "far/other"] {
+            fs::create_dir_all(place(name)).unwrap();
+        }
+        let old = Catalog::new(&root, &place("w"));
+        let session = begin(&old, &place("w"));
+        begin(
+            &Catalog::new(&root, &place("far/other")),
+            &place("far/other"),
+        );
+        fs::rename(place("w"), place("moved")).unwrap();
+
+        let new = Catalog::new(&root, &place("moved"));
+        let found = |new: &Catalog| -> Vec<SessionId> {
+            let found = new.misplaced(&place("moved"), 5).into_iter();
+            found.map(|summary| summary.header.session).collect()
+        };
+        assert_eq!((found(&new), new.newest()), (vec![session], None));
+        // A new directory with the old name changes nothing.
+        fs::create_dir(place("w")).unwrap();
+        assert_eq!(found(&new), [session]);
+        fs::remove_dir(place("w")).unwrap();
+
+        let journal = new.find(&session.to_string()).unwrap();
+        assert_eq!(new.adopt(&journal).unwrap(), Some(place("w")));
+        assert_eq!(new.adopt(&journal).unwrap(), None);
+        assert_eq!(new.newest(), Some(journal.clone()));
+        assert_eq!(new.list(5).1, 1);
+        // Again, and with the folder of all sessions elsewhere.
+        fs::rename(&root, place("kept")).unwrap();
+        let again = Catalog::new(place("kept"), &place("again"));
+        let journal = again.find(&session.to_string()).unwrap();
+        assert!(again.adopt(&journal).unwrap().is_some());
+        assert_eq!(again.newest(), Some(journal.clone()));
+        // What is removed is gone everywhere.
+        fs::remove_file(journal).unwrap();
+        assert_eq!(again.newest(), None);
+        assert!(again.find(&session.to_string()).is_err());
     }
 }

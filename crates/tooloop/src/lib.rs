@@ -98,9 +98,9 @@ pub use tooloop_kernel::{
     StopJudgement, Transcript, TurnEnd,
 };
 pub use tooloop_model::{
-    AssistantMessage, BlockStart, Content, ContentBlock, Document, HistoryMessage, Image, Message,
-    ModelError, ModelErrorKind, ModelInfo, Money, Price, StopReason, StreamEvent, ToolDefinition,
-    ToolInput, ToolResult, ToolUse, ToolUseId, Usage,
+    AssistantMessage, BlockStart, Content, ContentBlock, DecodedText, Document, HistoryMessage,
+    Image, Message, ModelError, ModelErrorKind, ModelInfo, Money, Price, ProxySettings, StopReason,
+    StreamEvent, ToolDefinition, ToolInput, ToolResult, ToolUse, ToolUseId, Usage, decode_text,
 };
 pub use tooloop_policy::{
     Access, AccessEffect, AskCause, Confinement, Decision, ExplainedPart, Explanation, FileFacts,

@@ -499,7 +499,7 @@ mod tests {
         );
         results.clean(&mut output);
         let fit = results.fit(&id("a"), output);
-        let head = "[redacted] ".repeat(9);
+        let head = "[masked******] ".repeat(9);
         let (before, after) = around(text(&fit), &fit.omission.clone().unwrap().mark);
         assert!(head.starts_with(&before), "{fit:?}");
         // A line that only looks like a mark is text.

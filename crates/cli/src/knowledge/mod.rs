@@ -18,7 +18,7 @@ use crate::text;
 use crate::toolset::Builtin;
 
 pub(crate) use calls::{Called, Calls};
-pub(crate) use notes::{list, run, store};
+pub(crate) use notes::{list, run, store, take_over_notes};
 use places::Places;
 
 /// What there is for a run.

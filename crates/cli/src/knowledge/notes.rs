@@ -23,6 +23,32 @@ pub(crate) fn store(workspace: &Path) -> Option<MemoryStore> {
     ))
 }
 
+/// Moves the notes of a directory that does not exist any more to this one. Returns what a person
+/// should know of it.
+pub(crate) fn take_over_notes(old: &Path, workspace: &Path) -> Option<String> {
+    let root = sessions::root(&environment)?;
+    let root = root.parent()?.join("memory");
+    // The notes are those of the repository that the directory was in.
+    let gone = old.ancestors().take_while(|folder| !folder.exists());
+    let mut theirs = gone.map(|folder| Catalog::new(&root, folder).folder().to_owned());
+    let theirs = theirs.find(|folder| folder.is_dir())?;
+    let ours = Catalog::new(&root, &project(workspace)).folder().to_owned();
+    let (from, to) = (theirs.display(), ours.display());
+    if ours.exists() {
+        return Some(format!(
+            "the notes of {} stay in {from}: {to} has notes already",
+            old.display()
+        ));
+    }
+    Some(match std::fs::rename(&theirs, &ours) {
+        Ok(()) => format!("the notes of {} are now in {to}", old.display()),
+        Err(error) => format!(
+            "the notes of {} are in {from} and cannot be moved to {to}: {error}",
+            old.display()
+        ),
+    })
+}
+
 /// The folder that a project is known by: that of its repository, for all working trees the same.
 fn project(workspace: &Path) -> PathBuf {
     let Some(tree) = repository(workspace) else {

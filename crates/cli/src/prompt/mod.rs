@@ -16,6 +16,7 @@ pub(crate) use command::run;
 
 use crate::args::RunArgs;
 use crate::exit::Failure;
+use crate::input;
 use crate::settings::{self, Settings};
 use crate::setup::environment;
 use crate::toolset::ToolSet;
@@ -61,6 +62,7 @@ pub(crate) fn prompt(
     let whole = written(
         args.system_prompt.as_ref(),
         args.system_prompt_file.as_deref(),
+        "--system-prompt-file",
     )?;
     let mut sections = match whole {
         Some(text) => vec![PromptSection::new("system", text)],
@@ -81,6 +83,7 @@ pub(crate) fn prompt(
     let more = written(
         args.append_system_prompt.as_ref(),
         args.append_system_prompt_file.as_deref(),
+        "--append-system-prompt-file",
     )?;
     sections.extend(more.map(|text| PromptSection::new("appended", text)));
     Ok(Prompt {
@@ -91,13 +94,15 @@ pub(crate) fn prompt(
 }
 
 /// What was typed, or what stands in the file that was named.
-fn written(text: Option<&String>, file: Option<&Path>) -> Result<Option<String>, Failure> {
+fn written(
+    text: Option<&String>,
+    file: Option<&Path>,
+    option: &str,
+) -> Result<Option<String>, Failure> {
     match (text, file) {
         (Some(text), _) => Ok(Some(text.clone())),
         (None, None) => Ok(None),
-        (None, Some(path)) => std::fs::read_to_string(path)
-            .map(Some)
-            .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display()))),
+        (None, Some(path)) => input::file(path, option).map(Some),
     }
 }
 
@@ -133,9 +138,16 @@ fn sources(ingredients: &Ingredients<'_>, root: Option<PathBuf>) -> InstructionS
         (None, Some(home)) => Some(home.join(compat::USER_INSTRUCTIONS)),
         (None, None) => None,
     };
+    let rules = other
+        .as_ref()
+        .and_then(|file| Some(file.parent()?.join(compat::USER_RULES)));
+    let names = [AGENTS, compat::INSTRUCTIONS];
+    let names = names.into_iter().chain(compat::MORE_INSTRUCTIONS);
     InstructionSources {
-        names: vec![AGENTS.to_owned(), compat::INSTRUCTIONS.to_owned()],
-        user: own.into_iter().chain(other).collect(),
+        names: names.map(str::to_owned).collect(),
+        rules: vec![compat::RULES.to_owned()],
+        unread: compat::OTHER_INSTRUCTIONS.map(str::to_owned).to_vec(),
+        user: own.into_iter().chain(rules).chain(other).collect(),
         workspace: ingredients.workspace.to_owned(),
         root,
         home,

@@ -1,6 +1,7 @@
 //! `tooloop sessions list`.
 
 use std::io::Write;
+use std::path::Path;
 
 use tooloop::journal::{Catalog, Summary, subagents_of};
 
@@ -11,6 +12,7 @@ use crate::text::clean;
 /// Shows a list; with subagents, each below the one that it works for. Broken pipes end it quietly.
 pub(crate) fn list(
     catalog: &Catalog,
+    workspace: &Path,
     limit: usize,
     with_agents: bool,
     json: bool,
@@ -31,8 +33,9 @@ pub(crate) fn list(
     }
     if summaries.is_empty() {
         complain(&format!(
-            "no sessions of this folder in {}",
-            catalog.folder().display()
+            "no sessions of this folder in {}{}",
+            catalog.folder().display(),
+            super::misplaced(catalog, workspace)
         ));
     } else if summaries.len() < all {
         complain(&format!(

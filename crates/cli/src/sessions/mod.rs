@@ -18,6 +18,7 @@ use crate::exit::Failure;
 use crate::exit::Status;
 use crate::rewinding;
 use crate::setup;
+use crate::text::clean;
 
 pub(crate) use show::tell;
 
@@ -35,7 +36,10 @@ pub(crate) fn run(command: SessionsCommand) -> Result<Status, Failure> {
             all,
             json,
             directory,
-        } => list::list(&folder(directory.as_deref())?.0, limit, all, json),
+        } => {
+            let (catalog, workspace) = folder(directory.as_deref())?;
+            list::list(&catalog, &workspace, limit, all, json)
+        }
         SessionsCommand::Show {
             session,
             json,
@@ -119,6 +123,34 @@ pub(crate) fn find(catalog: &Catalog, wanted: &str) -> Result<PathBuf, Failure> 
     Ok(catalog.find(wanted).map_err(SessionError::from)?)
 }
 
+/// What to say where no session is found: which ones may be meant, with their directory. Starts with a
+/// separator, or is empty.
+pub(crate) fn misplaced(catalog: &Catalog, workspace: &Path) -> String {
+    const MOST: usize = 5;
+    let mut told = String::new();
+    for summary in catalog.misplaced(workspace, MOST) {
+        let theirs = &summary.header.workspace;
+        let what = if theirs.exists() {
+            "is in use beside this one"
+        } else {
+            "does not exist any more"
+        };
+        told.push_str(&clean(&format!(
+            "\n  {}  {} ({what})  {}",
+            summary.header.session,
+            theirs.display(),
+            summary.prompt
+        )));
+    }
+    if told.is_empty() {
+        return told;
+    }
+    format!(
+        "; sessions of a directory that may have been renamed or copied (--resume ID continues one \
+         here, and it then belongs to this directory too):{told}"
+    )
+}
+
 /// Where sessions are kept: below the data folder of the user.
 pub(crate) fn root(environment: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let absolute = |path: String| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
@@ -129,6 +161,40 @@ pub(crate) fn root(environment: &dyn Fn(&str) -> Option<String>) -> Option<PathB
             Some(home.join(".local/share"))
         })
         .map(|data| data.join("tooloop/sessions"))
+}
+
+/// Where the sessions of a folder can be kept.
+///
+/// # Errors
+/// If a path that a journal would hold is not UTF-8, or no place is known.
+pub(crate) fn root_for(workspace: &Path) -> Result<PathBuf, Failure> {
+    const REFUSED: &str = "is not UTF-8, so its sessions cannot be recorded";
+    const HELP: &str = "or keep no record with --no-session-persistence";
+    if workspace.to_str().is_none() {
+        return Err(Failure::usage(clean(&format!(
+            "the name of the directory {} {REFUSED}: rename it, {HELP}",
+            workspace.display()
+        ))));
+    }
+    for name in ["XDG_DATA_HOME", "HOME"] {
+        let value = std::env::var_os(name).filter(|value| !value.is_empty());
+        match value.map(PathBuf::from) {
+            Some(path) if path.to_str().is_none() => {
+                return Err(Failure::settings(clean(&format!(
+                    "the name of the directory {} in {name} {REFUSED}: set XDG_DATA_HOME to a \
+                     directory with a UTF-8 name, {HELP}",
+                    path.display()
+                ))));
+            }
+            Some(path) if path.is_absolute() => break,
+            Some(_) | None => {}
+        }
+    }
+    root(&setup::environment).ok_or_else(|| {
+        Failure::settings(format!(
+            "there is no folder for sessions: set HOME or XDG_DATA_HOME, {HELP}"
+        ))
+    })
 }
 
 /// The sessions of a folder.

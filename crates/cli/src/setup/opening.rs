@@ -7,7 +7,9 @@ use tooloop::journal::SessionId;
 
 use super::environment;
 use crate::args::RunArgs;
-use crate::exit::Failure;
+use crate::exit::{Failure, Status};
+use crate::knowledge;
+use crate::print::complain;
 use crate::sessions;
 
 /// Which session is begun or gone on with.
@@ -69,12 +71,25 @@ pub(super) fn open(args: &RunArgs, workspace: &Path) -> Result<Open, Failure> {
     let path = match &args.resume {
         Some(wanted) => catalog.find(wanted).map_err(tooloop::SessionError::from)?,
         None => catalog.newest().ok_or_else(|| {
+            let misplaced = sessions::misplaced(&catalog, workspace);
             Failure::usage(format!(
-                "there is no session of {} to continue",
+                "there is no session of {} to continue{misplaced}",
                 workspace.display()
             ))
         })?,
     };
+    if !args.fork_session && !args.no_session_persistence {
+        let adopted = catalog.adopt(&path).map_err(|error| {
+            let folder = catalog.folder().display();
+            Failure::new(
+                Status::Internal,
+                format!("cannot keep the session in {folder}: {error}"),
+            )
+        })?;
+        if let Some(warning) = adopted.and_then(|old| knowledge::take_over_notes(&old, workspace)) {
+            complain(&warning);
+        }
+    }
     Ok(if args.fork_session {
         Open::Fork(path, free(new, args, workspace)?)
     } else {

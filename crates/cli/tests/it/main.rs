@@ -27,6 +27,7 @@ mod hooks;
 mod jobs;
 mod memory;
 mod permissions;
+mod places;
 mod prompt;
 mod race;
 mod replay;

@@ -235,6 +235,26 @@ fn a_proxy_from_the_environment() {
     assert_eq!(server.end(), 1);
 }
 
+/// Not a test of its own: nothing is sent where the proxy cannot be used.
+#[tokio::test]
+async fn child_has_no_usable_proxy() {
+    let Some(url) = told() else { return };
+    let error = fail(&provider(config(&url, WireFormat::AnthropicMessages))).await;
+    assert_eq!(error.kind, ModelErrorKind::Proxy, "{error}");
+    assert!(error.to_string().contains("http_proxy"), "{error}");
+}
+
+#[test]
+fn an_unusable_proxy_is_an_error() {
+    for value in ["gopher://127.0.0.1:9", "http://p:99999"] {
+        let url = "http://model.invalid";
+        again(
+            "network::child_has_no_usable_proxy",
+            &[(URL, url), ("http_proxy", value)],
+        );
+    }
+}
+
 /// Not a test of its own: a host in `NO_PROXY` is asked directly, which cannot work for this one.
 #[tokio::test]
 async fn child_goes_around_the_proxy() {
@@ -252,6 +272,14 @@ fn a_host_that_needs_no_proxy() {
             (URL, "http://model.invalid"),
             ("HTTP_PROXY", &stub.url()),
             ("NO_PROXY", "model.invalid"),
+        ],
+    );
+    again(
+        "network::child_goes_around_the_proxy",
+        &[
+            (URL, "http://api.model.invalid:8080"),
+            ("http_proxy", &stub.url()),
+            ("no_proxy", "other; *.model.invalid:8080"),
         ],
     );
     assert_eq!(stub.end(), [""; 0]);

@@ -1,25 +1,13 @@
 //! From bytes to text, as people's editors save it.
 
+use tooloop_model::decode_text;
+
 /// The text of a file, with plain line ends; `is_cut` says that there is more of it. Returns with it
 /// whether some bytes were no text.
 ///
 /// # Errors
 /// It is no text at all.
 pub(super) fn decode(bytes: &[u8], is_cut: bool) -> Result<(String, bool), &'static str> {
-    let (text, lossy) = match bytes {
-        [0xff, 0xfe, rest @ ..] => wide(rest, u16::from_le_bytes),
-        [0xfe, 0xff, rest @ ..] => wide(rest, u16::from_be_bytes),
-        [0xef, 0xbb, 0xbf, rest @ ..] => narrow(rest, is_cut),
-        rest => narrow(rest, is_cut),
-    };
-    if text.contains('\0') {
-        return Err("it is not text");
-    }
-    let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    Ok((text.trim_matches('\n').trim_end().to_owned(), lossy))
-}
-
-fn narrow(bytes: &[u8], is_cut: bool) -> (String, bool) {
     let bytes = match std::str::from_utf8(bytes) {
         // A character that the cut went through.
         Err(error) if is_cut && error.error_len().is_none() => {
@@ -27,24 +15,10 @@ fn narrow(bytes: &[u8], is_cut: bool) -> (String, bool) {
         }
         Ok(_) | Err(_) => bytes,
     };
-    let text = String::from_utf8_lossy(bytes);
-    let lossy = matches!(text, std::borrow::Cow::Owned(_));
-    (text.into_owned(), lossy)
-}
-
-fn wide(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> (String, bool) {
-    let (pairs, _) = bytes.as_chunks();
-    let units = pairs.iter().map(|pair| unit(*pair));
-    let mut lossy = false;
-    let text = char::decode_utf16(units)
-        .map(|unit| {
-            unit.unwrap_or_else(|_| {
-                lossy = true;
-                char::REPLACEMENT_CHARACTER
-            })
-        })
-        .collect();
-    (text, lossy)
+    let decoded = decode_text(bytes).map_err(|_| "it is not text")?;
+    let lossy = decoded.first_bad_byte.is_some();
+    let text = decoded.text.replace("\r\n", "\n").replace('\r', "\n");
+    Ok((text.trim_matches('\n').trim_end().to_owned(), lossy))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Reading the files, and what they import.
 
 use std::collections::HashSet;
+use std::fs::Metadata;
 use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,12 @@ const DEEPEST: usize = 5;
 
 /// The most files that are read.
 const MOST_FILES: usize = 64;
+
+/// How deep folders of rules are looked into.
+const RULES_DEEP: usize = 4;
+
+/// The most entries of a folder of rules.
+const MOST_ENTRIES: usize = 200;
 
 /// Whose word it is that a file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +81,58 @@ impl<'s> Loader<'s> {
             Err(Refusal::Missing) if path.symlink_metadata().is_err() => {}
             Err(Refusal::Missing) => self.warn(path, "it is a link that leads nowhere"),
             Err(Refusal::Because(why)) => self.warn(path, &why),
+        }
+    }
+
+    /// Reads all files of a folder of the project: rules first, then the files of well-known names.
+    pub(super) fn folder(&mut self, folder: &Path) {
+        let sources = self.sources;
+        for name in &sources.rules {
+            self.rules(&folder.join(name), Owner::Project, RULES_DEEP);
+        }
+        for name in &sources.names {
+            self.file(&folder.join(name), Owner::Project);
+        }
+        for name in &sources.unread {
+            let path = folder.join(name);
+            // A link to a file that is read says nothing new.
+            let is_read =
+                |metadata: &Metadata| self.read.contains(&(metadata.dev(), metadata.ino()));
+            if std::fs::metadata(&path).is_ok_and(|metadata| !is_read(&metadata)) {
+                self.warn(
+                    &path,
+                    "it is meant for another agent; import it with @ to use it",
+                );
+            }
+        }
+    }
+
+    /// Reads a file, or the rules in a folder.
+    pub(super) fn file_or_folder(&mut self, path: &Path, owner: Owner) {
+        if path.is_dir() {
+            self.rules(path, owner, RULES_DEEP);
+        } else {
+            self.file(path, owner);
+        }
+    }
+
+    /// Reads the Markdown files of a folder, by name, those of folders in it included.
+    fn rules(&mut self, folder: &Path, owner: Owner, deep: usize) {
+        let Ok(entries) = std::fs::read_dir(folder) else {
+            return;
+        };
+        let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
+        let mut paths: Vec<_> = paths.take(MOST_ENTRIES).collect();
+        paths.sort();
+        for path in paths {
+            if path.is_dir() {
+                // Links may lead round.
+                if deep > 1 {
+                    self.rules(&path, owner, deep - 1);
+                }
+            } else if path.extension().is_some_and(|end| end == "md") {
+                self.file(&path, owner);
+            }
         }
     }
 

@@ -33,7 +33,11 @@ pub const MOST_INSTRUCTION_BYTES: usize = 32 * 1024;
 pub struct InstructionSources {
     /// What the files of a folder are called, the weaker first.
     pub names: Vec<String>,
-    /// The user's own files, the weaker first.
+    /// Folders in a folder whose Markdown files are read before those of `names`.
+    pub rules: Vec<String>,
+    /// Files and folders with instructions for others, which a warning names.
+    pub unread: Vec<String>,
+    /// The user's own files and folders of rules, the weaker first.
     pub user: Vec<PathBuf>,
     /// The folder that is worked in: absolute, links resolved.
     pub workspace: PathBuf,
@@ -76,12 +80,10 @@ impl Instructions {
         let sources = Arc::new(sources);
         let mut loader = Loader::new(&sources, HashSet::new());
         for path in &sources.user {
-            loader.file(path, Owner::User);
+            loader.file_or_folder(path, Owner::User);
         }
         for folder in chain(sources.border(), &sources.workspace) {
-            for name in &sources.names {
-                loader.file(&folder.join(name), Owner::Project);
-            }
+            loader.folder(folder);
         }
         let Loader {
             mut files,

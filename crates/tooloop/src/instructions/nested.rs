@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tooloop_kernel::Transcript;
 use tooloop_model::{Content, Message};
 
-use super::load::{Loader, Owner};
+use super::load::Loader;
 use super::{Instructions, MOST_INSTRUCTION_BYTES, fit, quoted};
 
 /// Folders in which others' work is kept: what is written there is for those who work on that.
@@ -144,9 +144,7 @@ impl NestedInstructions {
     ) -> Option<NestedBlock> {
         let sources = &self.instructions.sources;
         let mut loader = Loader::new(sources, self.instructions.read.clone());
-        for name in &sources.names {
-            loader.file(&folder.join(name), Owner::Project);
-        }
+        loader.folder(folder);
         let mut files = loader.files;
         warnings.append(&mut loader.warnings);
         let is_known = |text: &str| self.instructions.files.iter().any(|file| file.text == text);

@@ -32,6 +32,8 @@ impl Place {
 
     fn sources(&self) -> InstructionSources {
         InstructionSources {
+            rules: vec![".r/rules".into()],
+            unread: vec!["UNREAD.md".into(), ".unread/rules".into()],
             names: vec!["AGENTS.md".into(), "OTHER.md".into()],
             user: vec![self.path("home/config/AGENTS.md")],
             workspace: self.path("repo/app"),
@@ -99,6 +101,44 @@ fn the_nearer_comes_later() {
     };
     let told = Told::of(&place, &Instructions::load(sources));
     assert_eq!(told.names(), ["home/config/AGENTS.md", "OTHER.md"]);
+}
+
+#[test]
+fn rules_come_first_and_unread_files_are_named() {
+    let place = Place::new();
+    place
+        .write("repo/AGENTS.md", "root")
+        .write("repo/.r/rules/b.md", "b")
+        .write("repo/.r/rules/a/deep.md", "@more.md deep")
+        .write("repo/.r/rules/a/more.md", "more")
+        .write("repo/.r/rules/c.txt", "no rule")
+        .write("home/rules/own.md", "own")
+        .write("repo/UNREAD.md", "unread")
+        .write("repo/app/.unread/rules/x.md", "unread");
+    symlink("../AGENTS.md", place.path("repo/app/UNREAD.md")).unwrap();
+    symlink("../../../outside.md", place.path("repo/.r/rules/out.md")).unwrap();
+    place.write("outside.md", "outside");
+    let mut sources = place.sources();
+    sources.user.push(place.path("home/rules"));
+    let told = Told::of(&place, &Instructions::load(sources));
+    let expected = [
+        "home/rules/own.md",
+        ".r/rules/a/more.md",
+        ".r/rules/a/deep.md",
+        ".r/rules/b.md",
+        "AGENTS.md",
+    ];
+    assert_eq!(told.names(), expected);
+    let why = "it is meant for another agent; import it with @ to use it";
+    assert_eq!(
+        told.warnings,
+        [
+            "instructions: .r/rules/out.md is not read: it leads out of the repository, to outside.md"
+                .to_owned(),
+            format!("instructions: UNREAD.md is not read: {why}"),
+            format!("instructions: app/.unread/rules is not read: {why}"),
+        ]
+    );
 }
 
 #[test]

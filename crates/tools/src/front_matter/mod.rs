@@ -20,6 +20,8 @@ mod yaml;
 
 use std::borrow::Cow;
 
+use tooloop_model::{NotText, decode_text};
+
 use yaml::Fault;
 
 /// The most bytes of a front matter.
@@ -78,14 +80,18 @@ pub struct FrontMatterError {
 /// Bytes that are no UTF-8, a front matter without an end or over [`MAX_BYTES`], and YAML that is not
 /// understood or that asks for too much.
 pub fn parse(bytes: &[u8]) -> Result<FrontMatter, FrontMatterError> {
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
+    let not_text = |at: usize| {
+        let before = bytes.get(..at.saturating_sub(1)).unwrap_or_default();
         FrontMatterError {
             line: 1 + before.iter().filter(|byte| **byte == b'\n').count(),
             problem: "the file is not UTF-8 text".into(),
         }
-    })?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    };
+    let decoded = decode_text(bytes).map_err(|NotText::Nul(at)| not_text(at))?;
+    if let Some(at) = decoded.first_bad_byte {
+        return Err(not_text(at));
+    }
+    let text = decoded.text.as_str();
     let text: Cow<'_, str> = if text.contains("\r\n") {
         text.replace("\r\n", "\n").into()
     } else {

@@ -13,8 +13,9 @@ use std::sync::{Arc, Once};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION};
-use reqwest::{Certificate, Client, Response, Url};
+use reqwest::{Certificate, Client, ClientBuilder, Response, Url};
 use tokio::sync::OnceCell;
+use tooloop_model::ProxySettings;
 
 use super::address::{self, Exceptions};
 use super::location::{WebUrl, shown};
@@ -77,6 +78,8 @@ pub(crate) struct Clients {
     exceptions: Exceptions,
     extra_ca: Option<PathBuf>,
     public: OnceCell<Client>,
+    /// For public hosts behind a proxy.
+    proxied: OnceCell<Client>,
     private: OnceCell<Client>,
 }
 
@@ -87,6 +90,7 @@ impl Clients {
             exceptions: Exceptions::new(&settings.private_hosts),
             extra_ca: settings.extra_ca.clone(),
             public: OnceCell::new(),
+            proxied: OnceCell::new(),
             private: OnceCell::new(),
         }
     }
@@ -130,7 +134,9 @@ impl Clients {
     ) -> Result<&Client, String> {
         let host = url.host();
         if self.exceptions.contain(host, url.port()) {
-            let made = self.private.get_or_try_init(|| self.make(settings, false));
+            let made = self
+                .private
+                .get_or_try_init(|| self.make(settings, Way::Private));
             return made.await;
         }
         if let Some(address) = url.address() {
@@ -143,15 +149,23 @@ impl Clients {
                  fetched"
             ));
         }
+        let proxies = proxies();
+        let proxy = proxies.proxy_for(url.url().scheme(), host, url.port());
+        if proxy.map_err(|error| error.to_string())?.is_some() {
+            let made = self
+                .proxied
+                .get_or_try_init(|| self.make(settings, Way::Proxied));
+            return made.await;
+        }
         self.public
-            .get_or_try_init(|| self.make(settings, true))
+            .get_or_try_init(|| self.make(settings, Way::Public))
             .await
     }
 
-    async fn make(&self, settings: &WebFetchSettings, only_public: bool) -> Result<Client, String> {
+    async fn make(&self, settings: &WebFetchSettings, way: Way) -> Result<Client, String> {
         let resolver = Resolver {
             names: Arc::clone(&self.names),
-            only_public,
+            only_public: way != Way::Private,
         };
         let extra_ca = self.extra_ca.clone();
         let connect_limit = settings.connect_limit;
@@ -166,10 +180,9 @@ impl Clients {
                 .pool_max_idle_per_host(1)
                 .dns_resolver(Arc::new(resolver))
                 .tls_certs_merge(certificates(extra_ca)?);
-            let builder = if only_public {
-                builder
-            } else {
-                builder.no_proxy()
+            let builder = match way {
+                Way::Private | Way::Public => builder.no_proxy(),
+                Way::Proxied => through_proxies(builder)?,
             };
             let made = builder.build();
             made.map_err(|error| format!("the HTTP client cannot be built: {}", cause(&error)))
@@ -177,6 +190,40 @@ impl Clients {
         let made = tokio::task::spawn_blocking(make).await;
         made.unwrap_or_else(|_| Err("the HTTP client cannot be built".into()))
     }
+}
+
+/// How hosts are reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Directly, at any address.
+    Private,
+    /// Directly, at public addresses.
+    Public,
+    Proxied,
+}
+
+/// What the environment says of proxies.
+fn proxies() -> ProxySettings {
+    ProxySettings::from_environment(|name| {
+        std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+    })
+}
+
+fn through_proxies(builder: ClientBuilder) -> Result<ClientBuilder, String> {
+    let proxies = proxies();
+    let mut builder = builder.no_proxy();
+    for scheme in ["http", "https"] {
+        let Some(Ok(address)) = proxies.named(scheme) else {
+            continue;
+        };
+        let proxy = match scheme {
+            "https" => reqwest::Proxy::https(address.as_str()),
+            _ => reqwest::Proxy::http(address.as_str()),
+        };
+        let told = |error: reqwest::Error| format!("the proxy cannot be used: {}", cause(&error));
+        builder = builder.proxy(proxy.map_err(told)?);
+    }
+    Ok(builder)
 }
 
 fn certificates(path: Option<PathBuf>) -> Result<Vec<Certificate>, String> {

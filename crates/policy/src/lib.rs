@@ -59,6 +59,6 @@ pub use explanation::{
 };
 pub use grant::{Grant, GrantError};
 pub use mode::{Mode, ModeError};
-pub use policy::{Policy, Withholding};
+pub use policy::{DeniedPath, Policy, Withholding};
 pub use rule::{Rule, RuleError};
 pub use touches::named_paths;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
-use tooloop::boundary::{Boundary, BoundarySettings, PrivateTemp};
+use tooloop::boundary::{Boundary, BoundarySettings, DeniedFiles, PrivateTemp};
 use tooloop::exec::{
     Gap, Sandbox, SandboxNetwork, SandboxOptions, SandboxProfile, SandboxUnavailable,
 };
@@ -134,12 +134,13 @@ impl Wall {
         let is_closed = is_read_only || settings.permission_mode == Mode::Plan;
         let home = environment("HOME").map(PathBuf::from);
         let home = home.filter(|home| home.is_absolute());
+        let denied = denied(settings, workspace, folders, home.as_deref());
         let boundary = Boundary::draw(&BoundarySettings {
             folders,
             writable: &settings.sandbox_writable,
-            hidden: &settings.sandbox_hidden,
+            hidden: &[settings.sandbox_hidden.clone(), denied.hidden].concat(),
             protected: &compat::PROGRAM_SETTINGS,
-            own: &own(home.as_deref()),
+            own: &[own(home.as_deref()), denied.read_only].concat(),
             home: home.as_deref(),
             variable: |name| std::env::var_os(name),
             caches: settings.sandbox_caches,
@@ -167,6 +168,7 @@ impl Wall {
         }
         let gaps = sandbox.gaps(&profile);
         let mut gaps: Vec<String> = gaps.iter().map(ToString::to_string).collect();
+        gaps.extend(denied.is_partial.then(|| PARTIAL.to_owned()));
         let mut confinement = ToolConfinement::new(sandbox.clone(), profile);
         confinement.policy.writable = boundary.writable.clone();
         confinement.obeyed = boundary.obeyed.clone();
@@ -254,6 +256,26 @@ impl Wall {
         }
         policy
     }
+}
+
+/// What is open where deny rules name more files than are looked at.
+const PARTIAL: &str =
+    "some files that deny rules name by a pattern, since there are too many files";
+
+/// The files that deny rules name: commands are held to the same rules as file tools.
+fn denied(
+    settings: &Settings,
+    workspace: &Path,
+    folders: &[PathBuf],
+    home: Option<&Path>,
+) -> DeniedFiles {
+    let policy = Policy {
+        deny: settings.disallowed_tools.clone(),
+        ..Policy::default()
+    };
+    let denied = policy.anchored(workspace, home).denied_paths();
+    let roots = [&[workspace.to_owned()], folders].concat();
+    DeniedFiles::find(&denied, &roots)
 }
 
 /// What is ours, or of others who start programs, wherever it is.

@@ -105,7 +105,7 @@ pub(crate) fn needs(
 }
 
 /// Devices that are there for everybody.
-fn is_device(path: &Path) -> bool {
+pub(crate) fn is_device(path: &Path) -> bool {
     [
         "/dev/null",
         "/dev/zero",

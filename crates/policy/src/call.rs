@@ -1,15 +1,20 @@
 //! One call as the rules see it.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use crate::{
     Access, AskCause, Grant, Mode, Policy, Rule, Touch,
+    beyond::is_device,
     border::grant_matches,
     command_rule::{Hit, Line, shown},
     host,
     path_rule::{PathPattern, Reading},
     places::{Places, is_inside, path_hit},
-    shell::Part,
+    shell::{Direction, Part},
+    touches::Surroundings,
 };
 
 /// What the name of a rule speaks about besides the tool of that name.
@@ -43,14 +48,13 @@ impl<'a> Call<'a> {
             .first()
             .or_else(|| within.and_then(|within| within.writable.first()));
         let directory = access.directory.as_ref().or(workspace);
-        let line = |text| {
-            Line::new(
-                text,
-                directory.map(PathBuf::as_path),
-                policy.home.as_deref(),
-                access.facts.git_risk.as_deref(),
-            )
+        let at = Surroundings {
+            directory: directory.map(PathBuf::as_path),
+            home: policy.home.as_deref(),
+            roots: &policy.roots,
+            facts: &access.facts,
         };
+        let line = |text| Line::new(text, at);
         for touch in &access.touches {
             match touch {
                 Touch::Command(text) => lines.push(line(text)),
@@ -165,9 +169,15 @@ impl<'a> Call<'a> {
                 }
             }
             (Some(wanted @ (Kind::Read | Kind::Write)), part) => {
-                path_hit(line, specifier, wanted, self.places(), &|other| {
-                    other == part
-                })
+                let is_confined = self.policy.confinement.is_some();
+                path_hit(
+                    line,
+                    specifier,
+                    wanted,
+                    self.places(),
+                    is_confined,
+                    &|other| other == part,
+                )
             }
             (Some(Kind::Command | Kind::Host) | None, _) => Hit::Never,
         }
@@ -213,12 +223,12 @@ impl<'a> Call<'a> {
                 }));
             }
             if kind == Some(wanted) {
-                hits.extend(
-                    self.lines
-                        .iter()
-                        .chain(&self.inputs)
-                        .map(|line| path_hit(line, specifier, wanted, places, &|_| true)),
-                );
+                let is_confined = self.policy.confinement.is_some();
+                let hit = |line, is_confined| {
+                    path_hit(line, specifier, wanted, places, is_confined, &|_| true)
+                };
+                hits.extend(self.lines.iter().map(|line| hit(line, is_confined)));
+                hits.extend(self.inputs.iter().map(|line| hit(line, true)));
             }
         }
         if speaks_of(Kind::Host) {
@@ -289,10 +299,75 @@ impl<'a> Call<'a> {
         ))
     }
 
+    /// Names the first part of a line that reads outside of the roots, where no sandbox decides what
+    /// is read and no rule covers the part or names the path.
+    fn reads_outside(&self) -> Option<String> {
+        self.lines.iter().find_map(|line| {
+            let parts = line
+                .touched(Direction::Read)
+                .iter()
+                .map(|touched| touched.part);
+            let parts: BTreeSet<Part> = parts.collect();
+            parts
+                .into_iter()
+                .find_map(|part| self.part_reads_outside(line, part))
+        })
+    }
+
+    /// Says what a part of a line reads outside of the roots, if it does.
+    pub(crate) fn part_reads_outside(&self, line: &Line<'_>, part: Part) -> Option<String> {
+        let roots = &self.policy.roots;
+        let commands = self.command_rules();
+        let is_free = self.policy.confinement.is_some()
+            || roots.is_empty()
+            || self.covers_tool()
+            || commands.iter().any(|rule| covers_all(rule));
+        if is_free {
+            return None;
+        }
+        let only_reads = match part {
+            Part::Command(index) => {
+                let command = line.analysis.commands().get(index);
+                command.is_some_and(|command| line.analysis.command_is_read_only(command))
+            }
+            Part::Redirect(_) => true,
+        };
+        if !only_reads {
+            return None;
+        }
+        let is_named = |path: &Path| {
+            self.policy.allow.iter().any(|rule| {
+                matches!(kind(rule), Some(Kind::Read | Kind::Write))
+                    && rule.specifier().is_some_and(|specifier| {
+                        PathPattern::new(specifier).matches(path, Reading::Narrow)
+                    })
+            })
+        };
+        let is_open = |path: &PathBuf| is_inside(path, roots) || is_device(path) || is_named(path);
+        let touched = line.touched(Direction::Read).iter();
+        let mut touched = touched.filter(|touched| touched.part == part && touched.is_sure);
+        let reason = touched.find_map(|touched| {
+            let text = shown(line.text_of(part));
+            match touched.paths.iter().find(|path| !is_open(path)) {
+                Some(path) => Some(format!(
+                    "`{text}` reads `{}`, which is outside of the workspace",
+                    shown(&path.to_string_lossy())
+                )),
+                None if !touched.is_bounded => {
+                    Some(format!("what `{text}` reads is only known when it runs"))
+                }
+                None => None,
+            }
+        })?;
+        // A rule that covers the part says that it may.
+        (!line.covered(&commands).holds(line, part)).then_some(reason)
+    }
+
     /// Names the first part of the call that these rules do not cover, if there is one.
     pub(crate) fn uncovered(&self) -> Option<(String, AskCause)> {
         let beyond = self
             .outside()
+            .or_else(|| self.reads_outside())
             .or_else(|| self.wanted())
             .or_else(|| self.needed());
         match beyond {

@@ -8,11 +8,13 @@ use crate::{
     Grant, Rule,
     beyond::{Need, needs},
     pattern::{Match, Pattern, Subject, exact_line},
-    places::Places,
+    places::{Places, TouchedPath},
     shell::{
-        Analysis, Command, Globals, Hazard, Nature, Origin, Part, Piece, Subcommand, Unknown, Word,
-        analyse, is_git, is_harmless_environment, skip_globals, words_that_start_programs,
+        Analysis, Command, Direction, Globals, Hazard, Nature, Origin, Part, Piece, Subcommand,
+        Unknown, Word, analyse, is_git, is_harmless_environment, skip_globals,
+        words_that_start_programs,
     },
+    touches::{self, Surroundings},
 };
 
 /// A shell line of a call, taken apart.
@@ -26,8 +28,10 @@ pub(crate) struct Line<'a> {
     pub(crate) needs: Vec<Need>,
     /// The names of the programs in it, each once and in lower case; `None` if not all are known.
     programs: Option<BTreeSet<String>>,
-    /// Why its git commands do not count as read-only, if so.
-    git_risk: Option<&'a str>,
+    /// Where it runs, and what the runtime knows of the files there.
+    at: Surroundings<'a>,
+    /// What it reads and what it writes, as far as that is known.
+    touched: [OnceCell<Vec<TouchedPath>>; 2],
     /// All known text of its words and targets, to see quickly that a path is not among it.
     words: OnceCell<String>,
 }
@@ -66,24 +70,20 @@ pub(crate) enum Hit {
 }
 
 impl<'a> Line<'a> {
-    pub(crate) fn new(
-        text: &'a str,
-        directory: Option<&Path>,
-        home: Option<&Path>,
-        git_risk: Option<&'a str>,
-    ) -> Self {
+    pub(crate) fn new(text: &'a str, at: Surroundings<'a>) -> Self {
         let mut analysis = analyse(text);
-        if git_risk.is_some() {
+        if at.git_risk().is_some() {
             analysis = analysis.distrusting_git();
         }
-        let needs = needs(&analysis, &analysis.known_effects(), directory, home);
+        let needs = needs(&analysis, &analysis.known_effects(), at.directory, at.home);
         Self {
             text,
             programs: programs(&analysis),
             analysis,
             spellings: OnceCell::new(),
             needs,
-            git_risk,
+            at,
+            touched: [OnceCell::new(), OnceCell::new()],
             words: OnceCell::new(),
         }
     }
@@ -118,6 +118,48 @@ impl<'a> Line<'a> {
             all
         });
         words.contains(needle) || words.contains("..")
+    }
+
+    /// Tells whether the folder in which it runs holds this text.
+    pub(crate) fn starts_below(&self, needle: &str) -> bool {
+        let directory = self.at.directory.and_then(|directory| directory.to_str());
+        directory.is_none_or(|directory| directory.contains(needle))
+    }
+
+    /// The paths that its parts read or write.
+    pub(crate) fn touched(&self, direction: Direction) -> &[TouchedPath] {
+        match direction {
+            Direction::Read | Direction::Internal => {
+                let [read, _] = &self.touched;
+                read.get_or_init(|| touches::read(&self.analysis, self.at))
+            }
+            Direction::Write => {
+                let [_, written] = &self.touched;
+                written.get_or_init(|| touches::written(&self.analysis, self.at))
+            }
+        }
+    }
+
+    /// Names a part of these that runs what is not known before it runs, and so may touch any path.
+    pub(crate) fn unknown_paths(&self, among: &dyn Fn(Part) -> bool) -> Hit {
+        if let Some(problem) = self.analysis.problem() {
+            return Hit::Maybe(format!("the line is not understood: {problem}"));
+        }
+        if let Some(hazard) = self.analysis.hazards().find(|h| is_evaluation(*h)) {
+            return Hit::Maybe(hazard.to_string());
+        }
+        let commands = self.analysis.commands().iter().enumerate();
+        let mut opaque = commands.filter_map(|(index, command)| match command.nature {
+            Nature::Opaque(why) if among(Part::Command(index)) => Some((command, why)),
+            Nature::Opaque(_)
+            | Nature::Plain
+            | Nature::Transparent
+            | Nature::Launcher
+            | Nature::Carrier => None,
+        });
+        opaque.next().map_or(Hit::Never, |(command, why)| {
+            Hit::Maybe(format!("`{}`: {why}", shown(&command.text)))
+        })
     }
 
     /// The text of a part.
@@ -282,7 +324,7 @@ impl<'a> Line<'a> {
             let reach = own_reach(command, &patterns).max(inherited_reach(command, &reaches));
             let is_spared = || self.needs_no_rule(index, command) || spared(Part::Command(index));
             if reach.is_none() && !is_spared() {
-                let risk = self.git_risk.filter(|_| is_git(command));
+                let risk = self.at.git_risk().filter(|_| is_git(command));
                 let risk = risk.map_or_else(String::new, |risk| format!(", and {risk}"));
                 return Some(format!(
                     "`{}` is not covered by an allow rule{risk}",
@@ -340,7 +382,16 @@ fn is_other(command: &Command, program: &str) -> bool {
     let base = command
         .program()
         .and_then(|program| program.rsplit('/').next());
-    command.assignments.is_empty() && base.is_some_and(|base| !base.eq_ignore_ascii_case(program))
+    let is_part_of =
+        |base: &str| part_of_git(base).is_some() && program.eq_ignore_ascii_case("git");
+    command.assignments.is_empty()
+        && base.is_some_and(|base| !base.eq_ignore_ascii_case(program) && !is_part_of(base))
+}
+
+/// The subcommand of git that a program such as `git-push` is.
+fn part_of_git(program: &str) -> Option<&str> {
+    let (start, subcommand) = program.split_at_checked(4)?;
+    (start.eq_ignore_ascii_case("git-") && !subcommand.is_empty()).then_some(subcommand)
 }
 
 fn programs(analysis: &Analysis) -> Option<BTreeSet<String>> {
@@ -361,6 +412,9 @@ fn programs(analysis: &Analysis) -> Option<BTreeSet<String>> {
         let base = first.literal()?.rsplit('/').next()?;
         if !programs.contains(base) {
             programs.insert(base.to_ascii_lowercase());
+        }
+        if part_of_git(base).is_some() {
+            programs.insert("git".to_owned());
         }
     }
     Some(programs)
@@ -541,9 +595,17 @@ fn spellings(command: &Command) -> impl Iterator<Item = Subject> {
         });
     let set = (!command.assignments.is_empty())
         .then(|| Subject::new(assignment_words(command).iter().chain(words)));
+    let parted = command
+        .program()
+        .and_then(|program| part_of_git(program.rsplit('/').next()?))
+        .map(|subcommand| {
+            let start = [Word::text("git"), Word::text(subcommand)];
+            Subject::new(start.iter().chain(words.iter().skip(1)))
+        });
     [
         (!words.is_empty()).then(|| Subject::new(words.iter())),
         git,
+        parted,
         set,
     ]
     .into_iter()

@@ -184,6 +184,7 @@ fn line_parts(call: &Call<'_>, line: &Line<'_>) -> Vec<ExplainedPart> {
             verdict: PartVerdict::Harmless,
         };
         conclude(call, line, part, &mut explained, covering, needs_no_rule);
+        conclude_reading(call, line, part, &mut explained);
         parts.push(explained);
     }
     for (index, redirect) in analysis.redirects().iter().enumerate() {
@@ -219,6 +220,7 @@ fn line_parts(call: &Call<'_>, line: &Line<'_>) -> Vec<ExplainedPart> {
         };
         let covering = covering(call, line, part);
         conclude(call, line, part, &mut explained, covering, is_harmless);
+        conclude_reading(call, line, part, &mut explained);
         parts.push(explained);
     }
     parts
@@ -244,6 +246,14 @@ fn covering(call: &Call<'_>, line: &Line<'_>, part: Part) -> Option<MetRule> {
             rule: rule.clone(),
             is_sure: true,
         })
+}
+
+/// Says what comes of a part that would be harmless if it did not read outside of the workspace.
+fn conclude_reading(call: &Call<'_>, line: &Line<'_>, part: Part, explained: &mut ExplainedPart) {
+    let is_harmless = explained.verdict == PartVerdict::Harmless;
+    if is_harmless && call.part_reads_outside(line, part).is_some() {
+        explained.verdict = PartVerdict::Beyond;
+    }
 }
 
 /// Says what comes of a part.

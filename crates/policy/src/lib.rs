@@ -48,6 +48,7 @@ mod policy;
 pub mod protected;
 mod rule;
 pub mod shell;
+mod touches;
 
 pub use access::{Access, AccessEffect, FileFacts, Touch};
 pub use beyond::beyond;
@@ -58,5 +59,6 @@ pub use explanation::{
 };
 pub use grant::{Grant, GrantError};
 pub use mode::{Mode, ModeError};
-pub use policy::{Policy, Withholding};
+pub use policy::{DeniedPath, Policy, Withholding};
 pub use rule::{Rule, RuleError};
+pub use touches::named_paths;

@@ -69,6 +69,24 @@ impl<'a> PathPattern<'a> {
     }
 }
 
+impl PathPattern<'_> {
+    /// Checks whether the specifier may name something below this path.
+    pub(crate) fn may_match_below(&self, path: &Path) -> bool {
+        let Some(parts) = parts(path) else {
+            return true;
+        };
+        if !self.is_absolute {
+            // It may begin at any folder.
+            return true;
+        }
+        let mut reached = start(&self.parts);
+        for part in parts {
+            reached = step(&self.parts, &reached, part);
+        }
+        reached.contains(&true)
+    }
+}
+
 /// The parts of a path with `.` and `..` resolved as text.
 fn parts(path: &Path) -> Option<Vec<&str>> {
     let mut parts = Vec::new();
@@ -89,36 +107,46 @@ fn parts(path: &Path) -> Option<Vec<&str>> {
 
 /// Compares part by part; `wide` lets the path go on below what the pattern names.
 fn matches_parts(pattern: &[&str], parts: &[&str], wide: bool) -> bool {
-    // reached[i]: the first i parts of the pattern match the parts so far.
+    let mut reached = start(pattern);
+    for part in parts {
+        if wide && !pattern.is_empty() && reached.last() == Some(&true) {
+            return true;
+        }
+        reached = step(pattern, &reached, part);
+    }
+    reached.last() == Some(&true)
+}
+
+/// Which beginnings of the pattern match no part at all: the first `i` parts match if `[i]` is true.
+fn start(pattern: &[&str]) -> Vec<bool> {
     let mut reached = vec![false; pattern.len() + 1];
     if let Some(first) = reached.first_mut() {
         *first = true;
     }
     skip_spans(pattern, &mut reached);
-    for part in parts {
-        if wide && !pattern.is_empty() && reached.last() == Some(&true) {
-            return true;
+    reached
+}
+
+/// Which beginnings of the pattern match after one more part.
+fn step(pattern: &[&str], reached: &[bool], part: &str) -> Vec<bool> {
+    let mut next = vec![false; reached.len()];
+    for (index, wanted) in pattern.iter().enumerate() {
+        if reached.get(index) != Some(&true) {
+            continue;
         }
-        let mut next = vec![false; reached.len()];
-        for (index, wanted) in pattern.iter().enumerate() {
-            if reached.get(index) != Some(&true) {
-                continue;
-            }
-            let to = if *wanted == "**" {
-                index
-            } else if matches_part(wanted, part) {
-                index + 1
-            } else {
-                continue;
-            };
-            if let Some(state) = next.get_mut(to) {
-                *state = true;
-            }
+        let to = if *wanted == "**" {
+            index
+        } else if matches_part(wanted, part) {
+            index + 1
+        } else {
+            continue;
+        };
+        if let Some(state) = next.get_mut(to) {
+            *state = true;
         }
-        reached = next;
-        skip_spans(pattern, &mut reached);
     }
-    reached.last() == Some(&true)
+    skip_spans(pattern, &mut next);
+    next
 }
 
 fn skip_spans(pattern: &[&str], reached: &mut [bool]) {

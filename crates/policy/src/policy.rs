@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{
     Access, AskCause, Confinement, Decision, Explanation, Mode, Rule, Touch,
-    call::{Call, is_about_reading},
+    call::{Call, Kind, is_about_reading, kind},
     command_rule::Hit,
     explain, path_rule, pattern,
     protected::Protection,
@@ -67,7 +67,80 @@ impl Withholding {
     }
 }
 
+/// A path that a deny rule names: see [`Policy::denied_paths`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeniedPath {
+    specifier: String,
+    /// Whether it may not be read; otherwise it may not be written.
+    pub is_read: bool,
+}
+
+impl DeniedPath {
+    /// The folder or file from which it is looked for: absolute.
+    #[must_use]
+    pub fn start(&self) -> PathBuf {
+        self.parts().0
+    }
+
+    /// Checks whether the start itself is meant, with all below it.
+    #[must_use]
+    pub fn is_start(&self) -> bool {
+        self.parts().1
+    }
+
+    fn parts(&self) -> (PathBuf, bool) {
+        let is_plain = |part: &&str| !part.contains(['*', '?', '\\']);
+        let parts = || self.specifier.split('/').filter(|part| !part.is_empty());
+        let plain = parts().take_while(is_plain);
+        let start = Path::new("/").join(plain.collect::<Vec<_>>().join("/"));
+        let mut rest = parts().skip_while(|part| is_plain(part));
+        (start, rest.all(|part| part == "**"))
+    }
+
+    /// Checks whether it names this path, or a folder that the path lies in.
+    #[must_use]
+    pub fn matches(&self, path: &Path) -> bool {
+        path_rule::PathPattern::new(&self.specifier).matches(path, path_rule::Reading::Wide)
+    }
+
+    /// Checks whether it may name something below this folder.
+    #[must_use]
+    pub fn may_match_below(&self, folder: &Path) -> bool {
+        path_rule::PathPattern::new(&self.specifier).may_match_below(folder)
+    }
+}
+
 impl Policy {
+    /// The paths that deny rules name, so that a sandbox can hold commands to the same rules.
+    ///
+    /// ```
+    /// use tooloop_policy::Policy;
+    ///
+    /// let policy = Policy { deny: vec!["Edit(/w/locked/**)".parse()?], ..Policy::default() };
+    /// let denied = policy.denied_paths();
+    /// assert!(denied[0].is_start() && !denied[0].is_read);
+    /// assert_eq!(denied[0].start(), std::path::Path::new("/w/locked"));
+    /// # Ok::<(), tooloop_policy::RuleError>(())
+    /// ```
+    #[must_use]
+    pub fn denied_paths(&self) -> Vec<DeniedPath> {
+        let rules = self.deny.iter();
+        let named = rules.filter_map(|rule| Some((kind(rule)?, rule.specifier()?.trim())));
+        named
+            .filter(|(_, specifier)| specifier.starts_with('/'))
+            .filter_map(|(kind, specifier)| {
+                let is_read = match kind {
+                    Kind::Read => true,
+                    Kind::Write => false,
+                    Kind::Command | Kind::Host | Kind::Grant => return None,
+                };
+                // A folder is named with all below it.
+                let specifier = specifier.trim_end_matches('/').to_owned();
+                Some(DeniedPath { specifier, is_read })
+            })
+            .collect()
+    }
+
     /// Decides about one call of `tool`.
     ///
     /// ```

@@ -406,10 +406,10 @@ fn rules_about_the_sandbox_are_tied_to_their_folder() {
 fn an_explanation_shows_each_part() {
     let policy = Policy {
         deny: rules(&["Bash(git push *)"]),
-        ..policy(Mode::Default, Some(within()), &["Bash(make *)"])
+        ..policy(Mode::Default, Some(within()), &["Bash(cc *)"])
     };
     let access =
-        Access::command("make | env LC_ALL=C sh -c 'git push > /opt/x'").wanting(Grant::Network);
+        Access::command("cc | env LC_ALL=C sh -c 'git push > /opt/x'").wanting(Grant::Network);
     let explanation = policy.explain("bash", &access);
     let parts: Vec<_> = explanation
         .parts
@@ -428,7 +428,7 @@ fn an_explanation_shows_each_part() {
         })
         .collect();
     let table = [
-        ("make", "", "allowed", "allow 0 Bash(make *)"),
+        ("cc", "", "allowed", "allow 0 Bash(cc *)"),
         ("env LC_ALL=C sh -c 'git push > /opt/x'", "", "harmless", ""),
         ("sh -c 'git push > /opt/x'", "env", "harmless", ""),
         (

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tooloop_kernel::{Gate, Judgement, Verdict};
 use tooloop_model::{JsonObject, ToolInput, ToolUse};
 use tooloop_policy::{
-    Access, AskCause, Decision, FileFacts, Grant, Mode, Policy, Rule, Touch, shell,
+    Access, AskCause, Decision, FileFacts, Grant, Mode, Policy, Rule, Touch, named_paths, shell,
 };
 use tooloop_provider::Redactor;
 use tooloop_tool::{JudgedPath, Registry, Withheld};
@@ -163,9 +163,15 @@ impl RegistryGate {
             roots.extend(read(&self.policy, |policy| policy.roots.clone()));
             repository::risk(directory, &roots)
         });
+        let home = read(&self.policy, |policy| policy.home.clone());
+        let named = lines().flat_map(|line| named_paths(line, Some(directory), home.as_deref()));
+        let links = named.filter_map(|path| {
+            let real = paths::real(&path);
+            (real != path).then_some((path, real))
+        });
         FileFacts {
             git_risk: git_risk.flatten(),
-            links: Vec::new(),
+            links: links.collect(),
         }
     }
 

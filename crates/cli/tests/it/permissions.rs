@@ -129,7 +129,7 @@ allowed_tools = [
   \"Edit(src/**)\",
 ]
 disallowed_tools = [\"Bash(git push *)\"]
-ask_tools = [\"Bash(make *)\"]
+ask_tools = [\"Bash(cc *)\"]
 ";
 
 fn permissions(scratch: &Scratch, arguments: &[&str]) -> Finished {
@@ -152,9 +152,9 @@ fn the_exit_status_tells_the_decision() {
             "decision: ask: `touch M` is not covered",
         ),
         (
-            &["make all"][..],
+            &["cc all"][..],
             3,
-            "decision: ask: the rule Bash(make *) asks",
+            "decision: ask: the rule Bash(cc *) asks",
         ),
         (&["env A=1 sh -c 'git push'"][..], 4, "decision: deny: "),
         (&["if ["][..], 3, "decision: ask: "),
@@ -242,7 +242,7 @@ fn the_list_has_all_rules_the_strongest_first() {
         .collect();
     let first = [
         "deny Bash(git push *)",
-        "ask Bash(make *)",
+        "ask Bash(cc *)",
         "allow Bash(git log *)",
     ];
     assert_eq!(rules[..3], first, "{told}");
@@ -257,7 +257,7 @@ fn the_list_has_all_rules_the_strongest_first() {
     let finished = permissions(&scratch, &["list"]);
     let text = finished.stdout.text();
     assert!(
-        text.starts_with("mode: default\n") && text.contains("  Bash(make *)\n"),
+        text.starts_with("mode: default\n") && text.contains("  Bash(cc *)\n"),
         "{text}"
     );
 }
@@ -322,4 +322,124 @@ fn files_that_start_programs_are_asked_about() {
         assert!(is_fine || words.contains("protected"), "{call:?}: {words}");
     }
     assert!(!scratch.workspace().join(".mcp.json").exists());
+}
+
+/// The results of these lines, one call a reply, without a sandbox and without rules: whether each
+/// was refused, and its words.
+fn without_sandbox(scratch: &Scratch, mode: &str, lines: &[&str]) -> Vec<(bool, String)> {
+    let api = Api::Messages;
+    let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+    let ids = ids(&lines);
+    let calls = calls(&lines, &ids);
+    let mut replies: Vec<_> = calls.iter().map(|(id, line)| api.bash(id, line)).collect();
+    replies.push(api.say("ok"));
+    let server = ModelServer::start(replies);
+    let run = asking(scratch, &server, api)
+        .env("TOOLOOP_SANDBOX", "off")
+        .args([
+            "--output-format",
+            "stream-json",
+            "--permission-mode",
+            mode,
+            "go",
+        ]);
+    let done = finish(&run.start());
+    assert_eq!(done.answer(), "ok");
+    server.assert_clean();
+    let results = ids.iter().map(|id| done.tool_result(id).0);
+    results
+        .map(|words| (words.starts_with("permission denied"), words))
+        .collect()
+}
+
+/// A repository in the workspace, with these settings added.
+fn init_repository(scratch: &Scratch, settings: &str) {
+    let status = std::process::Command::new("git")
+        .args(["init", "-q"])
+        .current_dir(scratch.workspace())
+        .status();
+    assert!(status.unwrap().success());
+    let path = scratch.workspace().join(".git/config");
+    let before = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("{before}{settings}")).unwrap();
+}
+
+#[test]
+fn git_reads_without_a_question_only_in_the_workspaces_own_repository() {
+    for mode in ["default", "plan", "dontAsk"] {
+        let scratch = Scratch::new();
+        init_repository(&scratch, "");
+        let marker = scratch.marker();
+        let inner = scratch.workspace().join("docs/x/r");
+        for folder in ["objects", "refs"] {
+            std::fs::create_dir_all(inner.join(folder)).unwrap();
+        }
+        std::fs::write(inner.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        let config = format!(
+            "[core]\nrepositoryformatversion = 0\nbare = false\nworktree = ..\n\
+             fsmonitor = \"touch {}; false\"\n",
+            marker.display()
+        );
+        std::fs::write(inner.join("config"), config).unwrap();
+        let lines = [
+            "git status",
+            "cd docs",
+            "git status",
+            "cd x/r",
+            "git status",
+            "git log",
+        ];
+        let results = without_sandbox(&scratch, mode, &lines);
+        let refused: Vec<bool> = results.iter().map(|(refused, _)| *refused).collect();
+        assert_eq!(
+            refused,
+            [false, false, false, false, true, true],
+            "{mode}: {results:?}"
+        );
+        assert!(!marker.exists(), "{mode}");
+    }
+}
+
+#[test]
+fn git_is_asked_about_where_the_settings_name_a_program() {
+    let scratch = Scratch::new();
+    let marker = scratch.marker();
+    let setting = format!(
+        "[core]\nfsmonitor = \"touch {}; false\"\n",
+        marker.display()
+    );
+    init_repository(&scratch, &setting);
+    let lines = ["git status", "git diff", "ls"];
+    let results = without_sandbox(&scratch, "default", &lines);
+    let refused: Vec<bool> = results.iter().map(|(refused, _)| *refused).collect();
+    assert_eq!(refused, [true, true, false], "{results:?}");
+    assert!(results[0].1.contains("core.fsmonitor"), "{results:?}");
+    assert!(!marker.exists());
+}
+
+#[test]
+fn commands_that_read_outside_of_the_workspace_are_asked_about() {
+    let scratch = Scratch::new();
+    let key = scratch.outside().join("key");
+    std::fs::write(&key, "OUTSIDE\n").unwrap();
+    std::fs::write(scratch.workspace().join("f"), "inside\n").unwrap();
+    std::os::unix::fs::symlink(&key, scratch.workspace().join("link")).unwrap();
+    let cat = format!("cat {}", key.display());
+    let variable = format!("x={}; cat $x", key.display());
+    let lines = [
+        "cat f",
+        &cat,
+        "cat link",
+        "cat < link",
+        &variable,
+        "cat < f",
+    ];
+    let results = without_sandbox(&scratch, "default", &lines);
+    let refused: Vec<bool> = results.iter().map(|(refused, _)| *refused).collect();
+    assert_eq!(
+        refused,
+        [false, true, true, true, true, false],
+        "{results:?}"
+    );
+    assert!(results.iter().all(|(_, words)| !words.contains("OUTSIDE")));
 }

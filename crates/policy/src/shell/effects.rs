@@ -5,7 +5,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use super::{Analysis, Command, Direction, Nature, Piece, Unknown, Word, looked::Looked};
+use super::{Analysis, Command, Direction, Nature, Piece, Redirect, Unknown, Word, looked::Looked};
 
 /// What a line is known to do. What is not in it may be done all the same.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -41,6 +41,15 @@ pub struct Touched {
     /// The folder that it starts from, if the part itself names one.
     pub(super) base: Option<Word>,
     pub(super) place: Option<usize>,
+    /// Whether what is below the path may be touched too.
+    pub(crate) is_deep: bool,
+}
+
+impl Touched {
+    /// Checks whether the path starts from the folder in which the line starts.
+    pub(crate) const fn is_where_line_starts(&self) -> bool {
+        self.base.is_none() && self.place.is_none()
+    }
 }
 
 /// A talk with another machine.
@@ -93,12 +102,7 @@ impl Analysis {
                 });
                 continue;
             }
-            let touched = Touched {
-                part,
-                word: redirect.target.clone(),
-                base: None,
-                place: redirect.place,
-            };
+            let touched = self.redirected(part, redirect);
             match redirect.direction {
                 Direction::Read => effects.reads.push(touched),
                 Direction::Write if !redirect.is_harmless() => effects.writes.push(touched),
@@ -111,11 +115,23 @@ impl Analysis {
                     command,
                     part: Part::Command(index),
                     effects: &mut effects,
+                    is_deep: true,
                 }
                 .look();
             }
         }
         effects
+    }
+
+    /// What a redirection touches.
+    pub(crate) fn redirected(&self, part: Part, redirect: &Redirect) -> Touched {
+        Touched {
+            part,
+            word: redirect.target.clone(),
+            base: None,
+            place: redirect.place,
+            is_deep: false,
+        }
     }
 
     /// Where a path that the line names is. `None` where that is not known.

@@ -153,6 +153,10 @@ pub(super) fn runs_others(words: &[Word]) -> bool {
     let Subcommand::At { index, .. } = skip_globals(words) else {
         return false;
     };
+    let globals = words.get(1..index).unwrap_or_default();
+    if globals.iter().any(changes_programs) {
+        return true;
+    }
     let arguments = words.get(index + 1..).unwrap_or_default();
     let has = |wanted: &[&str]| {
         arguments.iter().any(|word| {
@@ -174,9 +178,170 @@ pub(super) fn runs_others(words: &[Word]) -> bool {
             has(ENDS)
         }
         Some("filter-branch" | "for-each-repo" | "hook" | "send-email" | "remote-ext") => true,
-        _ => false,
+        // An alias of the settings, or a program of that name.
+        Some(name) => SUBCOMMANDS.binary_search(&name).is_err(),
+        None => false,
     }
 }
+
+/// Checks whether one of git's own options may say which programs it runs.
+fn changes_programs(word: &Word) -> bool {
+    const PARTS: &[&str] = &[
+        "askpass",
+        "cmd",
+        "command",
+        "driver",
+        "editor",
+        "external",
+        "filter",
+        "fsmonitor",
+        "helper",
+        "hook",
+        "include",
+        "pager",
+        "program",
+        "proxy",
+        "textconv",
+        "uploadpack",
+        "receivepack",
+    ];
+    let text = word.prefix().to_ascii_lowercase();
+    if text.starts_with("--exec-path=") || text.starts_with("--config-env") {
+        return true;
+    }
+    let (key, _) = text.split_once('=').unwrap_or((&text, ""));
+    let is_setting = !key.starts_with('-') && key.contains('.') && !key.contains('/');
+    is_setting && PARTS.iter().any(|part| key.contains(part))
+}
+
+/// The subcommands that are part of git and run no command that they are given.
+const SUBCOMMANDS: &[&str] = &[
+    "add",
+    "am",
+    "annotate",
+    "apply",
+    "archive",
+    "bisect",
+    "blame",
+    "branch",
+    "bugreport",
+    "bundle",
+    "cat-file",
+    "check-attr",
+    "check-ignore",
+    "check-mailmap",
+    "check-ref-format",
+    "checkout",
+    "checkout-index",
+    "cherry",
+    "cherry-pick",
+    "clean",
+    "clone",
+    "column",
+    "commit",
+    "commit-graph",
+    "commit-tree",
+    "config",
+    "count-objects",
+    "credential",
+    "describe",
+    "diagnose",
+    "diff",
+    "diff-files",
+    "diff-index",
+    "diff-tree",
+    "difftool",
+    "fast-export",
+    "fast-import",
+    "fetch",
+    "fetch-pack",
+    "fmt-merge-msg",
+    "for-each-ref",
+    "format-patch",
+    "fsck",
+    "gc",
+    "get-tar-commit-id",
+    "grep",
+    "gui",
+    "hash-object",
+    "help",
+    "index-pack",
+    "init",
+    "interpret-trailers",
+    "lfs",
+    "log",
+    "ls-files",
+    "ls-remote",
+    "ls-tree",
+    "mailinfo",
+    "mailsplit",
+    "maintenance",
+    "merge",
+    "merge-base",
+    "merge-file",
+    "merge-index",
+    "merge-tree",
+    "mergetool",
+    "mktag",
+    "mktree",
+    "multi-pack-index",
+    "mv",
+    "name-rev",
+    "notes",
+    "pack-objects",
+    "pack-redundant",
+    "pack-refs",
+    "patch-id",
+    "prune",
+    "prune-packed",
+    "pull",
+    "push",
+    "range-diff",
+    "read-tree",
+    "rebase",
+    "receive-pack",
+    "reflog",
+    "remote",
+    "repack",
+    "replace",
+    "request-pull",
+    "rerere",
+    "reset",
+    "restore",
+    "rev-list",
+    "rev-parse",
+    "revert",
+    "rm",
+    "send-pack",
+    "shortlog",
+    "show",
+    "show-branch",
+    "show-index",
+    "show-ref",
+    "sparse-checkout",
+    "stage",
+    "stash",
+    "status",
+    "stripspace",
+    "submodule",
+    "svn",
+    "switch",
+    "symbolic-ref",
+    "tag",
+    "unpack-file",
+    "unpack-objects",
+    "update-index",
+    "update-ref",
+    "update-server-info",
+    "var",
+    "verify-commit",
+    "verify-pack",
+    "verify-tag",
+    "version",
+    "whatchanged",
+    "worktree",
+    "write-tree",
+];
 
 /// Tells whether a git command provably changes nothing.
 pub(super) fn is_read_only(words: &[Word]) -> bool {
@@ -241,6 +406,8 @@ fn lists(arguments: &[Word], known: &[(&str, bool)]) -> bool {
             continue;
         }
         let name = text.split('=').next().unwrap_or_default();
+        // `-n5` of `git tag` is `-n` with a number.
+        let name = name.trim_end_matches(|c: char| c.is_ascii_digit());
         match known.iter().find(|(option, _)| *option == name) {
             Some((_, takes_operands)) => selects |= takes_operands,
             None => return false,
@@ -268,7 +435,10 @@ fn reads_settings(arguments: &[Word]) -> bool {
     let Some(arguments) = literals(arguments) else {
         return false;
     };
-    arguments.iter().any(|text| ACTIONS.contains(text))
+    let operands = || arguments.iter().filter(|text| !text.starts_with('-'));
+    // One name alone is looked up; a second operand would be its new value.
+    let looks_up = operands().count() == 1 && operands().all(|name| name.contains('.'));
+    (looks_up || arguments.iter().any(|text| ACTIONS.contains(text)))
         && arguments
             .iter()
             .all(|text| !text.starts_with('-') || ACTIONS.contains(text) || OTHERS.contains(text))

@@ -16,7 +16,37 @@ pub(super) struct Looked<'a> {
     pub(super) command: &'a Command,
     pub(super) part: Part,
     pub(super) effects: &'a mut Effects,
+    /// Whether the program touches what is below the paths that it writes.
+    pub(super) is_deep: bool,
 }
+
+/// Programs that write what they name and nothing below it.
+const SHALLOW: &[&str] = &[
+    "c++",
+    "cc",
+    "clang",
+    "clang++",
+    "curl",
+    "dd",
+    "fallocate",
+    "g++",
+    "gcc",
+    "ld",
+    "mkdir",
+    "mkfifo",
+    "mktemp",
+    "openssl",
+    "rmdir",
+    "sed",
+    "sort",
+    "ssh-keygen",
+    "tee",
+    "touch",
+    "truncate",
+    "unlink",
+    "wget",
+    "zip",
+];
 
 impl<'a> Looked<'a> {
     fn arguments(&self) -> &'a [Word] {
@@ -29,6 +59,7 @@ impl<'a> Looked<'a> {
             return;
         };
         let name = *name;
+        self.is_deep = !SHALLOW.contains(&name);
         let arguments = self.command.arguments();
         let prints = matches!(
             arguments.first().and_then(Word::literal),
@@ -92,6 +123,7 @@ impl<'a> Looked<'a> {
                 word,
                 base,
                 place: self.command.place,
+                is_deep: self.is_deep,
             });
         }
     }
@@ -197,7 +229,9 @@ impl<'a> Looked<'a> {
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
             let text = word.prefix();
-            if text.starts_with("--") {
+            if word.literal() == Some("--") {
+                operands.extend(words.by_ref().cloned());
+            } else if text.starts_with("--") {
                 is_in_place |= text.starts_with("--in-place");
                 has_script |= text.starts_with("--expression") || text.starts_with("--file");
             } else if let Some(letters) = text.strip_prefix('-').filter(|rest| !rest.is_empty()) {
@@ -386,6 +420,19 @@ impl<'a> Looked<'a> {
                 self.write_operand(&operands, 1, base.clone());
             }
             "bundle" => self.write_operand(&operands, 1, base.clone()),
+            "restore" | "rm" | "mv" | "clean" => {
+                for word in &operands {
+                    self.write_below((*word).clone(), base.clone());
+                }
+            }
+            "checkout" => {
+                let paths = arguments
+                    .iter()
+                    .skip_while(|word| word.literal() != Some("--"));
+                for word in paths.skip(1) {
+                    self.write_below(word.clone(), base.clone());
+                }
+            }
             _ => {}
         }
         for word in written {

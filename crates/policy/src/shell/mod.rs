@@ -28,7 +28,9 @@ mod parser;
 mod parts;
 mod programs;
 mod read_only;
+mod reads;
 mod redirection;
+mod scripts;
 mod simple;
 mod started;
 mod tables;
@@ -40,10 +42,11 @@ pub use parts::{
 
 pub use effects::{Contact, Effects, Part, Touched};
 
-pub(crate) use effects::normal;
+pub(crate) use effects::{Resolved, normal};
 pub(crate) use git::{Globals, Subcommand, skip_globals};
 pub(crate) use hosts::is_this_machine;
 pub(crate) use read_only::is_harmless_environment;
+pub(crate) use reads::is_open;
 pub(crate) use started::words_that_start_programs;
 
 use parts::Parts;

@@ -720,3 +720,229 @@ pub(super) static KNOWN: LazyLock<BTreeMap<&'static str, Known>> = LazyLock::new
     }
     all
 });
+
+/// A program that reads what its operands name.
+pub(super) struct Reader {
+    pub(super) names: &'static [&'static str],
+    /// How many operands at the start are texts, such as a pattern.
+    pub(super) texts: usize,
+    /// Letters of options whose value is a text and no path.
+    pub(super) valued: &'static str,
+    /// Long options whose value is a text and no path.
+    pub(super) long_valued: &'static [&'static str],
+    /// Options that stand for the texts, so that all operands are paths.
+    pub(super) replacing: &'static [&'static str],
+}
+
+const READER: Reader = Reader {
+    names: &[],
+    texts: 0,
+    valued: "",
+    long_valued: &[],
+    replacing: &[],
+};
+
+/// Programs some of whose words are texts; of other programs every word that is no option is a path.
+pub(super) const READERS: &[Reader] = &[
+    Reader {
+        names: &["grep", "egrep", "fgrep"],
+        texts: 1,
+        valued: "eABCmdD",
+        long_valued: &[
+            "--after-context",
+            "--before-context",
+            "--binary-files",
+            "--color",
+            "--colour",
+            "--context",
+            "--devices",
+            "--directories",
+            "--exclude",
+            "--exclude-dir",
+            "--group-separator",
+            "--include",
+            "--label",
+            "--max-count",
+            "--regexp",
+        ],
+        replacing: &["-e", "-f", "--regexp", "--file"],
+    },
+    Reader {
+        names: &["rg"],
+        texts: 1,
+        valued: "eABCmdgjMrtTE",
+        long_valued: &[
+            "--after-context",
+            "--before-context",
+            "--color",
+            "--colors",
+            "--context",
+            "--context-separator",
+            "--encoding",
+            "--engine",
+            "--field-context-separator",
+            "--field-match-separator",
+            "--glob",
+            "--iglob",
+            "--max-columns",
+            "--max-count",
+            "--max-depth",
+            "--max-filesize",
+            "--path-separator",
+            "--regexp",
+            "--replace",
+            "--sort",
+            "--sortr",
+            "--threads",
+            "--type",
+            "--type-add",
+            "--type-not",
+        ],
+        replacing: &["-e", "-f", "--regexp", "--file", "--files", "--type-list"],
+    },
+    Reader {
+        names: &["fd", "fdfind"],
+        texts: 1,
+        valued: "eEtdSocjg",
+        long_valued: &[
+            "--and",
+            "--changed-before",
+            "--changed-within",
+            "--color",
+            "--exclude",
+            "--extension",
+            "--max-depth",
+            "--max-results",
+            "--min-depth",
+            "--owner",
+            "--path-separator",
+            "--size",
+            "--threads",
+            "--type",
+        ],
+        replacing: &[],
+    },
+    Reader {
+        names: &["sed"],
+        texts: 1,
+        valued: "el",
+        long_valued: &["--expression", "--line-length"],
+        replacing: &["-e", "-f", "--expression", "--file"],
+    },
+    Reader {
+        names: &["awk", "gawk", "mawk", "nawk"],
+        texts: 1,
+        valued: "Fv",
+        long_valued: &["--assign", "--field-separator"],
+        replacing: &["-f", "--file"],
+    },
+    Reader {
+        names: &["jq"],
+        texts: 1,
+        valued: "",
+        long_valued: &["--indent"],
+        replacing: &["-f", "--from-file"],
+    },
+    Reader {
+        names: &["cut"],
+        valued: "bcdf",
+        long_valued: &[
+            "--bytes",
+            "--characters",
+            "--delimiter",
+            "--fields",
+            "--output-delimiter",
+        ],
+        ..READER
+    },
+    Reader {
+        names: &["sort"],
+        valued: "kSt",
+        long_valued: &["--buffer-size", "--field-separator", "--key", "--sort"],
+        ..READER
+    },
+    Reader {
+        names: &["column"],
+        valued: "EHNORTWcdenorst",
+        long_valued: &["--output-separator", "--separator", "--table-columns"],
+        ..READER
+    },
+    Reader {
+        names: &["paste"],
+        valued: "d",
+        long_valued: &["--delimiters"],
+        ..READER
+    },
+    Reader {
+        names: &["join"],
+        valued: "12aeotv",
+        ..READER
+    },
+    Reader {
+        names: &["head", "tail"],
+        valued: "cns",
+        long_valued: &["--bytes", "--lines", "--pid", "--sleep-interval"],
+        ..READER
+    },
+    Reader {
+        names: &["nl"],
+        valued: "bdfhilnsvw",
+        ..READER
+    },
+    Reader {
+        names: &["od", "hexdump", "xxd", "strings"],
+        valued: "ANSTceglnotjw",
+        ..READER
+    },
+    Reader {
+        names: &["stat"],
+        valued: "c",
+        long_valued: &["--format", "--printf"],
+        ..READER
+    },
+    Reader {
+        names: &["du", "tree", "ls"],
+        valued: "BIPTdw",
+        long_valued: &[
+            "--block-size",
+            "--color",
+            "--exclude",
+            "--hide",
+            "--ignore",
+            "--max-depth",
+            "--sort",
+            "--time-style",
+        ],
+        ..READER
+    },
+    Reader {
+        names: &["diff"],
+        valued: "CFILUWx",
+        long_valued: &[
+            "--exclude",
+            "--ignore-matching-lines",
+            "--label",
+            "--show-function-line",
+        ],
+        ..READER
+    },
+    Reader {
+        names: &["fold", "fmt", "base64", "uniq"],
+        valued: "fpsw",
+        ..READER
+    },
+    Reader {
+        names: &["sqlite3"],
+        long_valued: &[],
+        ..READER
+    },
+];
+
+/// Programs none of whose words is a path that they read.
+pub(super) const NO_PATHS: &[&str] = &[
+    ":", "[", "basename", "break", "command", "continue", "dirname", "echo", "env", "exit", "expr",
+    "export", "factor", "false", "free", "groups", "id", "kill", "local", "lscpu", "nproc",
+    "numfmt", "pathchk", "pgrep", "printenv", "printf", "ps", "pwd", "read", "return", "seq",
+    "set", "shift", "sleep", "ss", "test", "tr", "true", "tty", "type", "uname", "unset", "uptime",
+    "wait", "which", "whoami",
+];

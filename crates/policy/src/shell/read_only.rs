@@ -9,9 +9,10 @@ use super::{
     git,
     parser::is_name,
     parts::{Assignment, Command, Nature, Piece, Unknown, Word},
+    scripts::{awk_is_read_only, sed_is_read_only},
     tables::{
-        FIND, FLAGS, HARMFUL_PREFIXES, HARMFUL_VARIABLES, HARMLESS, HARMLESS_ENVIRONMENT, OPTIONS,
-        Options, TEST_BINARY, TEST_UNARY,
+        FIND, FLAGS, HARMFUL_PREFIXES, HARMFUL_VARIABLES, HARMLESS, HARMLESS_ENVIRONMENT, LISTING,
+        OPTIONS, Options, TEST_BINARY, TEST_UNARY, VERSIONS,
     },
 };
 
@@ -69,10 +70,126 @@ pub(super) fn is_read_only(command: &Command, tainted: bool) -> bool {
         "read" => read_is_read_only(arguments),
         "set" => set_is_read_only(arguments),
         "uniq" => uniq_is_read_only(arguments),
+        "sed" => sed_is_read_only(arguments),
+        "awk" | "gawk" | "mawk" | "nawk" => awk_is_read_only(arguments),
+        "tar" => tar_is_read_only(arguments),
+        "xxd" => xxd_is_read_only(arguments),
+        "sqlite3" => sqlite_is_read_only(arguments),
         "wait" => arguments.iter().all(|word| {
             let is_number = word.unknowns().all(|unknown| unknown == Unknown::Number);
             is_number && !word.prefix().starts_with('-')
         }),
+        _ => prints(program, arguments),
+    }
+}
+
+/// Checks whether a program only prints something about itself or about what is installed.
+fn prints(program: &str, arguments: &[Word]) -> bool {
+    let Some(arguments) = arguments
+        .iter()
+        .map(Word::literal)
+        .collect::<Option<Vec<_>>>()
+    else {
+        return false;
+    };
+    let is_operand = |text: &&str| !text.starts_with('-') && !text.is_empty();
+    let lists = |text: &&str| is_operand(text) || LISTING.iter().any(|o| text.starts_with(o));
+    match (program, arguments.as_slice()) {
+        ("go", ["version"]) => true,
+        ("go", ["env", names @ ..]) => names
+            .iter()
+            .all(|name| is_operand(name) && !name.contains('=')),
+        ("npm", ["ls" | "list", rest @ ..]) => rest.iter().all(lists),
+        ("pip" | "pip3", ["list" | "show" | "freeze", rest @ ..]) => rest.iter().all(lists),
+        (_, [option]) => VERSIONS
+            .iter()
+            .any(|(name, options)| *name == program && options.contains(option)),
+        _ => false,
+    }
+}
+
+/// `tar` lists an archive on this machine if it is told to do nothing else.
+fn tar_is_read_only(arguments: &[Word]) -> bool {
+    let Some(arguments) = arguments
+        .iter()
+        .map(Word::literal)
+        .collect::<Option<Vec<_>>>()
+    else {
+        return false;
+    };
+    let mut lists = false;
+    let mut words = arguments.iter();
+    let mut is_first = true;
+    while let Some(word) = words.next() {
+        let letters = match word.strip_prefix('-') {
+            None if is_first => Some(*word),
+            None => None,
+            Some(option) if option.starts_with('-') => {
+                let option = option.trim_start_matches('-');
+                match option.split_once('=') {
+                    Some(("file", archive)) if !archive.contains(':') => {}
+                    None if option == "list" => lists = true,
+                    None if matches!(option, "verbose" | "gzip" | "bzip2" | "xz" | "zstd") => {}
+                    Some(_) | None => return false,
+                }
+                None
+            }
+            Some(letters) => Some(letters),
+        };
+        is_first = false;
+        let Some(letters) = letters else { continue };
+        lists |= letters.contains('t');
+        let (flags, has_file) = match letters.split_once('f') {
+            // Letters with a value take it from further words, in their order.
+            Some((flags, "")) => (flags, true),
+            Some(_) => return false,
+            None => (letters, false),
+        };
+        if !flags.chars().all(|letter| "tvzjJa".contains(letter)) {
+            return false;
+        }
+        // A host before a colon is reached by another program.
+        if has_file && words.next().is_none_or(|archive| archive.contains(':')) {
+            return false;
+        }
+    }
+    lists
+}
+
+/// The second operand of `xxd` is a file that it writes.
+fn xxd_is_read_only(arguments: &[Word]) -> bool {
+    let mut operands = 0_usize;
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        if word.splits() {
+            return false;
+        }
+        match word.literal() {
+            Some("-l" | "-s" | "-c" | "-g" | "-o") => {
+                if words.next().and_then(Word::literal).is_none() {
+                    return false;
+                }
+            }
+            Some("-p" | "-b" | "-u" | "-i" | "-e" | "-E" | "-a") => {}
+            Some(option) if option.starts_with('-') && option.len() > 1 => return false,
+            None if word.may_be_option() => return false,
+            Some(_) | None => operands += 1,
+        }
+    }
+    operands <= 1
+}
+
+/// `sqlite3` with a database and a command that lists what is in it.
+fn sqlite_is_read_only(arguments: &[Word]) -> bool {
+    match arguments {
+        [database, command] => {
+            !database.may_be_option()
+                && !database.splits()
+                && matches!(
+                    command.literal(),
+                    Some(".tables" | ".schema" | ".databases" | ".indexes")
+                )
+        }
         _ => false,
     }
 }

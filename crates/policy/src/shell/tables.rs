@@ -335,6 +335,156 @@ pub(super) const RUNNERS: &[&str] = &[
     "xvfb-run",
 ];
 
+/// Programs that run what they are given in a language or a way of their own: interpreters, what
+/// builds by recipes, editors, debuggers. A version in the name, as in `python3.12`, is left out.
+pub(super) const EXECUTORS: &[&str] = &[
+    "ansible",
+    "ant",
+    "bazel",
+    "bmake",
+    "bpftrace",
+    "bun",
+    "bunx",
+    "cgdb",
+    "clojure",
+    "code",
+    "crystal",
+    "dc",
+    "deno",
+    "dlv",
+    "doit",
+    "ed",
+    "elixir",
+    "elvish",
+    "emacs",
+    "emacsclient",
+    "erl",
+    "escript",
+    "ex",
+    "fab",
+    "ghci",
+    "gmake",
+    "gnuplot",
+    "gradle",
+    "groovy",
+    "guile",
+    "guix",
+    "gulp",
+    "helix",
+    "hx",
+    "iex",
+    "inv",
+    "invoke",
+    "ipython",
+    "irb",
+    "jdb",
+    "jrunscript",
+    "jshell",
+    "julia",
+    "jupyter",
+    "just",
+    "kak",
+    "lefthook",
+    "less",
+    "lua",
+    "luajit",
+    "m4",
+    "mage",
+    "make",
+    "more",
+    "most",
+    "mvn",
+    "mysql",
+    "ninja",
+    "nix",
+    "nix-shell",
+    "node",
+    "nodejs",
+    "nox",
+    "npx",
+    "nvim",
+    "ocaml",
+    "octave",
+    "osascript",
+    "pdb",
+    "perl",
+    "php",
+    "pnpx",
+    "pre-commit",
+    "psql",
+    "pypy",
+    "python",
+    "r",
+    "racket",
+    "rake",
+    "rr",
+    "rscript",
+    "ruby",
+    "runghc",
+    "runhaskell",
+    "rust-gdb",
+    "rust-lldb",
+    "sbcl",
+    "scala",
+    "scons",
+    "sqlite3",
+    "swift",
+    "task",
+    "tclsh",
+    "tox",
+    "ts-node",
+    "tsx",
+    "vi",
+    "view",
+    "vim",
+    "vimdiff",
+    "waf",
+    "wish",
+    "xterm",
+];
+
+/// Programs that run scripts of a project or another program by some of their subcommands: those
+/// that do not are named.
+pub(super) const SCRIPT_RUNNERS: &[(&str, &[&str])] = &[
+    (
+        "npm",
+        &[
+            "audit", "bin", "config", "help", "info", "list", "ls", "outdated", "ping", "prefix",
+            "root", "search", "view", "whoami",
+        ],
+    ),
+    (
+        "pnpm",
+        &[
+            "audit", "bin", "config", "help", "list", "ls", "outdated", "root", "why",
+        ],
+    ),
+    (
+        "yarn",
+        &["audit", "config", "help", "info", "list", "outdated", "why"],
+    ),
+    (
+        "composer",
+        &[
+            "diagnose", "help", "info", "licenses", "outdated", "search", "show", "why",
+        ],
+    ),
+];
+
+/// Programs and subcommands that run what they are given.
+pub(super) const RUNNING_SUBCOMMANDS: &[(&str, &[&str])] = &[
+    ("cmake", &["--build", "-P", "-E"]),
+    ("docker", &["exec", "run", "compose"]),
+    ("docker-compose", &["exec", "run"]),
+    ("dotnet", &["run", "exec", "script"]),
+    ("go", &["generate", "run", "tool"]),
+    ("kubectl", &["exec", "run"]),
+    ("mix", &["run", "cmd"]),
+    ("nerdctl", &["exec", "run"]),
+    ("podman", &["exec", "run"]),
+    ("vagrant", &["ssh"]),
+];
+
 /// Programs and their subcommands that run the command after them in some environment.
 pub(super) const ENVIRONMENTS: &[(&str, &[&str])] = &[
     ("asdf", &["exec"]),
@@ -428,6 +578,7 @@ pub(super) const HARMLESS: &[&str] = &[
     "grep",
     "groups",
     "head",
+    "hexdump",
     "id",
     "join",
     "ls",
@@ -453,6 +604,7 @@ pub(super) const HARMLESS: &[&str] = &[
     "sha256sum",
     "sha384sum",
     "sha512sum",
+    "shellcheck",
     "shift",
     "sleep",
     "stat",
@@ -508,6 +660,11 @@ pub(super) const OPTIONS: &[Options] = &[
         long: &["in-place"],
     },
     Options {
+        name: "lsof",
+        short: "D",
+        long: &[],
+    },
+    Options {
         name: "rg",
         short: "z",
         long: &["pre", "hostname-bin", "search-zip"],
@@ -518,11 +675,41 @@ pub(super) const OPTIONS: &[Options] = &[
         long: &["output", "compress-program", "temporary-directory"],
     },
     Options {
+        name: "ss",
+        short: "DK",
+        long: &["diag", "kill"],
+    },
+    Options {
         name: "tree",
         short: "oR",
         long: &["output"],
     },
 ];
+
+/// Programs and the options with which they print their version and do nothing else.
+pub(super) const VERSIONS: &[(&str, &[&str])] = &[
+    ("cargo", &["--version", "-V"]),
+    ("clang", &["--version"]),
+    ("cmake", &["--version"]),
+    ("g++", &["--version"]),
+    ("gcc", &["--version"]),
+    ("java", &["--version", "-version"]),
+    ("make", &["--version", "-v"]),
+    ("node", &["--version", "-v"]),
+    ("npm", &["--version", "-v"]),
+    ("perl", &["--version", "-v"]),
+    ("php", &["--version", "-v"]),
+    ("pip", &["--version", "-V"]),
+    ("pip3", &["--version", "-V"]),
+    ("python", &["--version", "-V"]),
+    ("python3", &["--version", "-V"]),
+    ("ruby", &["--version", "-v"]),
+    ("rustc", &["--version", "-V", "-vV"]),
+    ("rustup", &["--version", "-V"]),
+];
+
+/// Options of package managers that change how a list is printed.
+pub(super) const LISTING: &[&str] = &["--all", "--depth=", "--format=", "--json", "-a", "-g"];
 
 /// Options that take no value in the next word, whatever the program: a `--` after one of them ends
 /// the options. After any other option `--` may be the value of that option.

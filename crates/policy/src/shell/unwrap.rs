@@ -11,8 +11,10 @@ use super::{
         find_is_read_only, is_harmful_variable, is_harmless_environment, is_read_only,
         standard_program,
     },
+    scripts::{awk_is_read_only, sed_runs_nothing},
     tables::{
-        ENVIRONMENTS, FIND, RUNNERS, RUNNING_OPTIONS, SHELLS, WATCH, WRAPPERS, Wrapper, XARGS,
+        ENVIRONMENTS, EXECUTORS, FIND, RUNNERS, RUNNING_OPTIONS, RUNNING_SUBCOMMANDS,
+        SCRIPT_RUNNERS, SHELLS, WATCH, WRAPPERS, Wrapper, XARGS,
     },
 };
 
@@ -46,6 +48,7 @@ impl Found {
 const UNKNOWN_PROGRAM: &str = "its program is only known when it runs";
 const UNKNOWN_TEXT: &str = "it runs a text that is only known when it runs";
 const UNKNOWN_OPTION: &str = "it has an option that is not known here";
+const RUNS_GIVEN: &str = "it runs what it is given";
 const ELSEWHERE: &str = "it runs commands from elsewhere";
 
 /// Adds to the parts every command that one of its commands would run.
@@ -120,6 +123,9 @@ fn look(words: &[Word]) -> Found {
     let mut found = look_at(&name, words);
     // Another program of that name, or a script beside, may do more than the one that is known.
     let is_standard = standard_program(program) == Some(&*name);
+    if !is_standard && program.contains('/') && found.nature == Nature::Plain {
+        found.nature = Nature::Opaque("it is a file that may run anything");
+    }
     if !is_standard && matches!(found.nature, Nature::Transparent | Nature::Launcher) {
         found.nature = Nature::Carrier;
     }
@@ -176,7 +182,11 @@ fn look_at(name: &str, words: &[Word]) -> Found {
         "eval" => eval(arguments),
         "trap" => trap(arguments),
         "source" | "." => Found::opaque(ELSEWHERE),
-        "git" if git::runs_others(words) => Found::opaque("it runs what it is given"),
+        "git" if git::runs_others(words) => Found::opaque(RUNS_GIVEN),
+        "sed" if !sed_runs_nothing(arguments) => Found::opaque(RUNS_GIVEN),
+        "awk" | "gawk" | "mawk" | "nawk" if !awk_is_read_only(arguments) => {
+            Found::opaque(RUNS_GIVEN)
+        }
         "alias"
             if arguments
                 .iter()
@@ -198,22 +208,68 @@ fn look_at(name: &str, words: &[Word]) -> Found {
                 .any(|word| word.literal() == Some("--") || !word.prefix().starts_with(['-', '+'])),
             ..Found::default()
         },
+        _ if executes(name, arguments) => Found::opaque(RUNS_GIVEN),
         _ => Found::default(),
     }
+}
+
+/// Checks whether a program runs what it is given in a way that is not looked into.
+fn executes(name: &str, arguments: &[Word]) -> bool {
+    let only = match arguments {
+        [only] => only.literal(),
+        _ => None,
+    };
+    if matches!(only, Some("--version" | "--help" | "-V")) {
+        return false;
+    }
+    let base = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let is_executor = |name: &str| EXECUTORS.binary_search(&name).is_ok();
+    if is_executor(name) || is_executor(base) {
+        let is_listing = name == "sqlite3"
+            && arguments
+                .get(1)
+                .and_then(Word::literal)
+                .is_some_and(|text| {
+                    matches!(text, ".tables" | ".schema" | ".databases" | ".indexes")
+                });
+        return only != Some("-v") && !is_listing;
+    }
+    let is_one = |word: &Word, subcommands: &[&str]| {
+        word.literal()
+            .is_none_or(|text| subcommands.contains(&text))
+    };
+    if let Some((_, harmless)) = SCRIPT_RUNNERS.iter().find(|(known, _)| *known == name) {
+        let first = arguments
+            .iter()
+            .find(|word| !word.prefix().starts_with('-'));
+        return match first.map(Word::literal) {
+            Some(Some(subcommand)) => !harmless.contains(&subcommand),
+            Some(None) => true,
+            None => name != "npm" && only != Some("-v"),
+        };
+    }
+    let running = RUNNING_SUBCOMMANDS.iter().find(|(known, _)| *known == name);
+    running.is_some_and(|(_, subcommands)| arguments.iter().any(|word| is_one(word, subcommands)))
 }
 
 fn look_in_tables(way: &Way, words: &[Word]) -> Option<Found> {
     let found = match way {
         Way::Wrapper(wrapper) => wrapped(wrapper, words),
         Way::Shell { is_like_ours } => shell(words, *is_like_ours),
-        Way::Runner => Found::opaque("it runs what it is given"),
-        Way::Environment(subcommands) => environment(words, subcommands),
+        Way::Runner => Found::opaque(RUNS_GIVEN),
+        Way::Environment(subcommands) => {
+            let found = environment(words, subcommands);
+            if found.nature == Nature::Plain && found.commands.is_empty() {
+                return None;
+            }
+            found
+        }
         Way::Options(options) => {
             let may_be = |word: &Word| options.iter().any(|option| may_be(word, option));
             if !words.iter().skip(1).any(may_be) {
                 return None;
             }
-            Found::opaque("it runs what it is given")
+            Found::opaque(RUNS_GIVEN)
         }
     };
     Some(found)

@@ -16,6 +16,7 @@
 //! ```
 
 mod caches;
+mod denied;
 mod git;
 mod home;
 mod temp;
@@ -25,6 +26,7 @@ mod tests;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+pub use denied::DeniedFiles;
 pub use temp::PrivateTemp;
 
 use tooloop_policy::protected::PROJECT_ENTRIES;

@@ -9,6 +9,8 @@ use std::thread::JoinHandle;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::line::line;
+
 /// Writes chunks, each at once and whole.
 #[derive(Debug)]
 pub(crate) struct Output {
@@ -48,9 +50,9 @@ impl Output {
         drop(self.queue.send(chunk).await);
     }
 
-    /// Queues a record as one line.
+    /// Queues a record as one line of a bounded length.
     pub(crate) async fn record(&self, record: &serde_json::Value) {
-        self.write(format!("{record}\n").into_bytes()).await;
+        self.write(line(record).into_bytes()).await;
     }
 
     /// Fires when nothing can be written any more.

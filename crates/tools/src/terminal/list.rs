@@ -76,7 +76,7 @@ impl Terminals {
         list.newest += 1;
         let id = format!("term_{}", list.newest);
         let (sender, printed) = watch::channel(0);
-        let work = background.begin(format!("{id}: {title}"));
+        let work = background.begin_untold(format!("{id}: {title}"));
         let live = Arc::new(Live::new(id, title, terminal, size, printed, work));
         list.all.push_back(Arc::clone(&live));
         let watched = live::watch(Arc::clone(&live), sender);

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tooloop::Money;
 
 use crate::exit::{Failure, Status};
+use crate::initialize::Initialize;
 
 /// A coding agent for the terminal.
 ///
@@ -428,6 +429,9 @@ pub(crate) struct RunArgs {
     /// With stream-json: also a record when a hook begins and when it has ended
     #[arg(long)]
     pub(crate) include_hook_events: bool,
+    /// With stream-json: also a record of each prompt
+    #[arg(long)]
+    pub(crate) replay_user_messages: bool,
     #[arg(long, value_name = "NAME", help = tooloop::provider::MODEL_HELP)]
     pub(crate) model: Option<String>,
     /// The model server's address
@@ -548,6 +552,12 @@ pub(crate) struct RunArgs {
     /// Tell more on standard error
     #[arg(short, long)]
     pub(crate) verbose: bool,
+    /// Whether the run ends by itself
+    #[arg(skip)]
+    pub(crate) is_headless: bool,
+    /// What the program at the other end asked for first
+    #[arg(skip)]
+    pub(crate) initialize: Initialize,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]

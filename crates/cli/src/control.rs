@@ -15,6 +15,8 @@ use tooloop::{
     Question, Reply, Rule, RuleList, Session, ToolInput,
 };
 
+use crate::callbacks::Callbacks;
+use crate::line;
 use crate::project_rules::ProjectRules;
 use crate::questions::Questions;
 
@@ -28,9 +30,21 @@ pub(crate) struct Host {
     pub(crate) home: Option<PathBuf>,
     /// Whether the run began with a mode that skips questions.
     pub(crate) may_bypass: bool,
-    /// The questions that the host knows of, and the names of their requests.
-    pub(crate) told: BTreeMap<u64, String>,
+    /// The questions that the host knows of.
+    pub(crate) told: BTreeMap<u64, Sent>,
 }
+
+/// A question that was sent.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    /// The id of its request.
+    id: String,
+    /// The call's input as it was sent, if it was too long to be sent whole.
+    shortened: Option<Value>,
+}
+
+/// The most bytes of a question: what surrounds it in its line has room beside it.
+const MOST_QUESTION: usize = line::LIMIT - 10_000;
 
 /// A message for the host.
 #[derive(Debug, PartialEq)]
@@ -41,11 +55,14 @@ pub(crate) enum ToHost {
     Cancel(String),
 }
 
-/// Waits until there is something to tell a host; for ever without one.
-pub(crate) async fn changed(host: Option<&Host>) {
+/// Waits until there is something to send to the program at the other end.
+pub(crate) async fn changed(host: Option<&Host>, callbacks: &Callbacks) {
     match host {
-        Some(host) => host.questions.changed().await,
-        None => std::future::pending().await,
+        Some(host) => tokio::select! {
+            () = host.questions.changed() => {}
+            () = callbacks.changed() => {}
+        },
+        None => callbacks.changed().await,
     }
 }
 
@@ -62,15 +79,21 @@ impl Host {
         let mut news: Vec<_> = void
             .into_iter()
             .filter_map(|ask| self.told.remove(&ask))
-            .map(ToHost::Cancel)
+            .map(|sent| ToHost::Cancel(sent.id))
             .collect();
         for question in waiting {
             if self.told.contains_key(&question.ask) {
                 continue;
             }
             let id = format!("permission-{}", question.ask);
-            news.push(ToHost::Request(id.clone(), request(&question)));
-            self.told.insert(question.ask, id);
+            let mut body = request(&question);
+            let mut shortened = None;
+            if body.to_string().len() > MOST_QUESTION {
+                body = line::shortened(&body, MOST_QUESTION);
+                shortened = body.get("input").cloned();
+            }
+            news.push(ToHost::Request(id.clone(), body));
+            self.told.insert(question.ask, Sent { id, shortened });
         }
         news
     }
@@ -78,21 +101,37 @@ impl Host {
     /// Takes a `control_response` in. Gives back what a person should know about it.
     pub(crate) fn answer(&mut self, response: &Value, session: &Session) -> Vec<String> {
         let id = response.get("request_id").and_then(Value::as_str);
-        let known = self.told.iter().find(|(_, told)| Some(told.as_str()) == id);
-        let Some((ask, _)) = known.map(|(ask, id)| (*ask, id.clone())) else {
+        let mut told = self.told.iter();
+        let known = told.find(|(_, sent)| Some(sent.id.as_str()) == id);
+        let Some(ask) = known.map(|(ask, _)| *ask) else {
             let id = id.unwrap_or_default();
             return vec![format!(
                 "a control response for {id:?} is passed over: nothing of that name is open"
             )];
         };
-        self.told.remove(&ask);
+        let sent = self.told.remove(&ask);
+        let shortened = sent.and_then(|sent| sent.shortened);
         let mut warnings = Vec::new();
         let reply = match said(response) {
             Ok(PermissionAnswer::Deny { message, interrupt }) if interrupt => {
                 Reply::DenyAndStop { reason: message }
             }
             Ok(PermissionAnswer::Deny { message, .. }) => Reply::Deny { reason: message },
+            Ok(PermissionAnswer::Allow {
+                input: Some(input), ..
+            }) if shortened
+                .as_ref()
+                .is_some_and(|shown| *shown != input.to_value()) =>
+            {
+                let words =
+                    "the input was too long to be sent whole, so an answer cannot change it";
+                warnings.push(format!("the answer to {ask} counts as a no: {words}"));
+                Reply::Deny {
+                    reason: words.into(),
+                }
+            }
             Ok(PermissionAnswer::Allow { input, updates }) => {
+                let input = input.filter(|_| shortened.is_none());
                 let mut allowance = Allowance {
                     input,
                     rules: Vec::new(),
@@ -265,37 +304,6 @@ pub(crate) const fn cause(cause: AskCause) -> &'static str {
         AskCause::Uncovered => "uncovered",
         AskCause::Beyond => "beyond",
     }
-}
-
-/// What an `initialize` asks for that cannot be done here, if anything: what is passed over in
-/// silence might be a guard.
-pub(crate) fn not_initialized(request: &Value) -> Option<String> {
-    const FIELDS: [&str; 6] = [
-        "hooks",
-        "sdkMcpServers",
-        "agents",
-        "systemPrompt",
-        "appendSystemPrompt",
-        "jsonSchema",
-    ];
-    let wanted = FIELDS.iter().find(|field| {
-        request.get(**field).is_some_and(|value| match value {
-            Value::Null | Value::Bool(false) => false,
-            Value::String(text) => !text.is_empty(),
-            Value::Array(items) => !items.is_empty(),
-            Value::Object(fields) => !fields.is_empty(),
-            Value::Bool(true) | Value::Number(_) => true,
-        })
-    })?;
-    let instead = match *wanted {
-        "systemPrompt" => ": give --system-prompt",
-        "appendSystemPrompt" => ": give --append-system-prompt",
-        "jsonSchema" => ": give --json-schema",
-        _ => "",
-    };
-    Some(format!(
-        "\"{wanted}\" cannot be taken in initialize{instead}"
-    ))
 }
 
 #[cfg(test)]
@@ -492,21 +500,5 @@ mod tests {
         assert_eq!(mode(), Mode::AcceptEdits);
         assert!(set_mode(bypass, true, &bench.session).is_ok());
         assert_eq!(mode(), bypass);
-    }
-
-    #[test]
-    fn what_initialize_cannot_do_is_named() {
-        assert_eq!(
-            not_initialized(&json!({ "hooks": null, "agents": {} })),
-            None
-        );
-        let hooks = json!({ "hooks": { "PreToolUse": [{}] } });
-        assert!(not_initialized(&hooks).unwrap().contains("hooks"));
-        let prompt = json!({ "systemPrompt": "Be brief." });
-        assert!(
-            not_initialized(&prompt)
-                .unwrap()
-                .contains("--system-prompt")
-        );
     }
 }

@@ -20,6 +20,7 @@ use tooloop::{
 
 use crate::args::{Cli, DemoArgs, OutputFormat, RunArgs};
 use crate::exit::{self, Failure, Status};
+use crate::initialize::Initialize;
 use crate::knowledge::Calls;
 use crate::print::{self, Print, Prompts};
 use crate::setup::{self, Asked, Open, Setup};
@@ -199,6 +200,9 @@ async fn play(play: Play<'_>) -> Result<Status, Failure> {
             format: play.format,
             partial: false,
             hook_events: false,
+            echo: true,
+            initialize: Initialize::default(),
+            background_wait: std::time::Duration::ZERO,
             model,
             tools: agent.tool_names(),
             permission_mode: mode.to_string(),

@@ -179,8 +179,8 @@ fn has_ended() -> bool {
 /// What a line of `--input-format stream-json` says.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Line {
-    /// The user speaks.
-    User(Vec<Content>),
+    /// The user speaks. The prompt may have an id.
+    User(Vec<Content>, Option<String>),
     /// The front end asks for something beside the conversation.
     Control { id: String, request: Value },
     /// The front end answers what it was asked.
@@ -191,11 +191,25 @@ pub(crate) enum Line {
     Wake,
 }
 
+impl Line {
+    /// The request, if it is an `initialize` request.
+    pub(crate) fn initialize(&self) -> Option<&Value> {
+        match self {
+            Self::Control { request, .. } => {
+                let subtype = request.get("subtype").and_then(Value::as_str);
+                (subtype == Some("initialize")).then_some(request)
+            }
+            Self::User(..) | Self::Response(_) | Self::Bad(_) | Self::Wake => None,
+        }
+    }
+}
+
 #[derive(Deserialize)]
 struct Wire {
     #[serde(rename = "type")]
     kind: String,
     message: Option<WireMessage>,
+    uuid: Option<String>,
     request_id: Option<String>,
     request: Option<Value>,
     response: Option<Value>,
@@ -255,7 +269,7 @@ fn parse(line: &[u8]) -> Result<Option<Line>, String> {
     Ok(Some(match wire.kind.as_str() {
         "user" => {
             let message = wire.message.ok_or("a user message needs \"message\"")?;
-            Line::User(content(message.content)?)
+            Line::User(content(message.content)?, wire.uuid)
         }
         "control_request" => Line::Control {
             id: wire
@@ -328,7 +342,7 @@ mod tests {
 
     #[test]
     fn lines_are_messages_control_requests_or_told_to_be_bad() {
-        let text = |text: &str| Some(Line::User(vec![Content::Text(text.into())]));
+        let text = |text: &str| Some(Line::User(vec![Content::Text(text.into())], None));
         for (line, expected) in [
             (
                 r#"{"type":"user","message":{"role":"user","content":"hi"}}"#,

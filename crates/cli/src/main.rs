@@ -5,13 +5,16 @@
 
 mod agents;
 mod args;
+mod callbacks;
 mod control;
 mod demo;
 mod doctor;
 mod exit;
+mod initialize;
 mod input;
 mod interactive;
 mod knowledge;
+mod line;
 mod output;
 mod permissions;
 mod print;
@@ -41,11 +44,14 @@ use std::sync::Arc;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use tokio::sync::mpsc;
 use tooloop::{Approval, Mode, Planning};
 
 use crate::args::{Cli, Command, InputFormat, OutputFormat, RunArgs};
 use crate::control::Host;
 use crate::exit::{Failure, Status};
+use crate::initialize::Initialize;
+use crate::input::Line;
 use crate::print::{Print, Prompts, complain};
 use crate::questions::Questions;
 use crate::records::Records;
@@ -81,8 +87,8 @@ fn tell(failure: &Failure, format: OutputFormat) {
     if format == OutputFormat::Text {
         return complain(&failure.message);
     }
-    let record = Records::new(None, false).failure(failure.status, &failure.message);
-    if let Err(error) = writeln!(crate::output::stdout(), "{record}")
+    let record = Records::new(None, false, false).failure(failure.status, &failure.message);
+    if let Err(error) = write!(crate::output::stdout(), "{}", line::line(&record))
         && error.kind() != std::io::ErrorKind::BrokenPipe
     {
         // It cannot be told where it is looked for. If nobody reads, nobody needs to be told.
@@ -187,6 +193,10 @@ fn run(args: RunArgs) -> Result<Status, Failure> {
     asks_host(&args)?;
     let workspace = setup::workspace(args.directory.as_deref())?;
     if headless {
+        let args = RunArgs {
+            is_headless: true,
+            ..args
+        };
         block_on(headless_run(args, &workspace))
     } else {
         interactive::check_terminal()?;
@@ -198,12 +208,23 @@ fn run(args: RunArgs) -> Result<Status, Failure> {
     }
 }
 
-async fn headless_run(args: RunArgs, workspace: &std::path::Path) -> Result<Status, Failure> {
+async fn headless_run(mut args: RunArgs, workspace: &std::path::Path) -> Result<Status, Failure> {
     let asks_host = asks_host(&args)?;
     let mut signals = Signals::listen()?;
     let prompts = match args.input_format {
         InputFormat::Text => Prompts::One(piped_prompt(&args, &mut signals).await?),
-        InputFormat::StreamJson => Prompts::Lines(input::lines()),
+        InputFormat::StreamJson => {
+            let mut lines = input::lines();
+            let first = first_line(&args, &mut lines, &mut signals).await?;
+            // What cannot be honoured is refused when the line is answered.
+            let initialize = first.as_ref().and_then(Line::initialize);
+            if let Some(Ok(initialize)) = initialize.map(Initialize::parse)
+                && initialize.apply(&mut args).is_ok()
+            {
+                args.initialize = initialize;
+            }
+            Prompts::Lines(lines, first)
+        }
     };
     let loaded = setup::load_settings(&args, workspace)?;
     // A server may be asked for its models here, which takes as long as the server likes.
@@ -214,7 +235,7 @@ async fn headless_run(args: RunArgs, workspace: &std::path::Path) -> Result<Stat
         }
     };
     let telemetry = std::mem::take(&mut setup.telemetry);
-    let status = headless_session(&args, workspace, setup, prompts, signals, asks_host).await;
+    let status = headless_session(&mut args, workspace, setup, prompts, signals, asks_host).await;
     telemetry.finish(args.verbose).await;
     status
 }
@@ -242,7 +263,7 @@ fn asks_host(args: &RunArgs) -> Result<bool, Failure> {
 }
 
 async fn headless_session(
-    args: &RunArgs,
+    args: &mut RunArgs,
     workspace: &std::path::Path,
     setup: Setup,
     prompts: Prompts,
@@ -302,6 +323,9 @@ async fn headless_session(
         format: args.output_format,
         partial: args.include_partial_messages,
         hook_events: args.include_hook_events,
+        echo: args.replay_user_messages,
+        initialize: std::mem::take(&mut args.initialize),
+        background_wait: setup.background_wait,
         model: setup.model,
         tools: agent.tool_names(),
         permission_mode: setup.mode.to_string(),
@@ -321,6 +345,23 @@ async fn headless_session(
     }
     replay::complain_about(recording.as_ref());
     result
+}
+
+/// The first line of standard input. It may be a request that shapes the session, so the session
+/// begins after it. `None` at the end of the input.
+async fn first_line(
+    args: &RunArgs,
+    lines: &mut mpsc::Receiver<Line>,
+    signals: &mut Signals,
+) -> Result<Option<Line>, Failure> {
+    let most = args.max_time.unwrap_or(std::time::Duration::MAX);
+    tokio::select! {
+        line = tokio::time::timeout(most, lines.recv()) => line.map_err(|_| {
+            let words = "the time limit (--max-time) was reached while waiting for the first message";
+            Failure::new(Status::Deadline, words)
+        }),
+        status = signals.next() => Err(not_begun(status)),
+    }
 }
 
 fn not_begun(status: Status) -> Failure {

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::line::line;
 use crate::text;
 
 /// Standard output. On a terminal, what would act on the terminal is written out; elsewhere every
@@ -127,9 +128,9 @@ impl Output {
         drop(self.queue.send(chunk).await);
     }
 
-    /// Queues a record as one line.
+    /// Queues a record as one line of a bounded length.
     pub(crate) async fn record(&self, record: &serde_json::Value) {
-        self.write(format!("{record}\n").into_bytes()).await;
+        self.write(line(record).into_bytes()).await;
     }
 
     /// Fires when nothing can be written any more.

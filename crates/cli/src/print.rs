@@ -4,6 +4,9 @@ mod answers;
 mod host;
 mod telling;
 mod turns;
+mod waiting;
+
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -16,6 +19,7 @@ use self::turns::Run;
 use crate::args::OutputFormat;
 use crate::control::Host;
 use crate::exit::{self, Failure, Status};
+use crate::initialize::Initialize;
 use crate::input::Line;
 use crate::interactive::took;
 use crate::knowledge::Calls;
@@ -34,6 +38,12 @@ pub(crate) struct Print {
     pub(crate) partial: bool,
     /// Whether there are records of hooks.
     pub(crate) hook_events: bool,
+    /// Whether there are records of prompts.
+    pub(crate) echo: bool,
+    /// What the program at the other end asked for first.
+    pub(crate) initialize: Initialize,
+    /// How long the end of the run waits for background work.
+    pub(crate) background_wait: Duration,
     pub(crate) model: String,
     pub(crate) tools: Vec<String>,
     pub(crate) permission_mode: String,
@@ -53,7 +63,8 @@ pub(crate) struct Print {
 /// Where prompts come from.
 pub(crate) enum Prompts {
     One(String),
-    Lines(mpsc::Receiver<Line>),
+    /// The first line is read already; `None` if the input has ended.
+    Lines(mpsc::Receiver<Line>, Option<Line>),
 }
 
 /// Runs until the prompts are done. The last thing on standard output is the answer, or a result
@@ -64,7 +75,7 @@ pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
     };
     let output = Output::stdout().map_err(internal("cannot write to standard output"))?;
     let session_id = print.session.id().to_string();
-    let mut records = Records::new(Some(session_id), print.partial);
+    let mut records = Records::new(Some(session_id), print.partial, print.echo);
     let may_bypass = print.permission_mode == Mode::BypassPermissions.name();
     if print.format == OutputFormat::StreamJson {
         let init = records.init(&Init {
@@ -88,6 +99,9 @@ pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
         signals: print.signals,
         format: print.format,
         hook_events: print.hook_events,
+        initialize: print.initialize,
+        refused: None,
+        background_wait: print.background_wait,
         stopped: None,
         model: &print.model,
         may_bypass,
@@ -109,7 +123,7 @@ pub(crate) async fn run(print: Print) -> Result<Status, Failure> {
     let processes = &print.processes;
     let close = async {
         let closed = print.session.close().await;
-        processes.end_all(std::time::Duration::from_secs(2)).await;
+        processes.end_all(Duration::from_secs(2)).await;
         closed
     };
     let closed = tokio::select! {
@@ -155,6 +169,8 @@ struct Last {
     records: Records,
     /// What nobody could be asked about, if that ended it.
     why: Option<String>,
+    /// What became of background work whose end was not waited for.
+    lost: Option<Failure>,
 }
 
 enum Outcome {
@@ -189,6 +205,9 @@ impl Done {
 
 impl Last {
     fn status(&self, stopped: Option<Status>) -> Status {
+        if let Some(lost) = &self.lost {
+            return stopped.unwrap_or(lost.status);
+        }
         match (&self.outcome, stopped) {
             (Outcome::Untold(Ok(done)), None) => done.status(),
             (Outcome::Untold(Err(failure)), None) => failure.status,
@@ -207,17 +226,25 @@ impl Last {
             let record = match &outcome {
                 Ok(Done::Turn(report)) => {
                     let why = self.why.filter(|_| status == Status::Permission);
+                    let why = why.or_else(|| self.lost.map(|lost| lost.message));
                     self.records.result(report, status, why)
                 }
                 Ok(Done::Answer(answer)) => self.records.answer(answer, status),
                 Err(failure) => self.records.failure(status, &failure.message),
             };
-            return output.record(&record).await;
+            return match format {
+                // One object, whole: nobody reads it line by line.
+                OutputFormat::Json => output.write(format!("{record}\n").into_bytes()).await,
+                OutputFormat::StreamJson | OutputFormat::Text => output.record(&record).await,
+            };
         }
         match outcome {
             Ok(Done::Turn(report)) => {
                 let why = self.why.filter(|_| status == Status::Permission);
                 tell_as_text(output, *report, why).await;
+                if let Some(lost) = self.lost {
+                    complain(&lost.message);
+                }
             }
             Ok(Done::Answer(answer)) => answer.tell(output).await,
             Err(failure) => complain(&failure.message),

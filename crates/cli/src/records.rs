@@ -2,14 +2,14 @@
 //!
 //! `docs/stream-json.md` describes each. Fields are added in later versions, never renamed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use serde_json::{Map, Value, json};
 use tooloop::hooks::{HookEnd, HookNote};
 use tooloop::{
     AssistantMessage, CompactionState, Content, ContentBlock, Continue, Denial, DeniedBy, Entry,
-    Message, SandboxRefusal, StopReason, StreamEvent, ToolInput, ToolResult, ToolUseId, TurnReport,
-    Usage,
+    Message, SandboxRefusal, StopReason, StreamEvent, ToolInput, ToolResult, ToolUseId, TurnEnd,
+    TurnReport, Usage,
 };
 
 use crate::control;
@@ -25,11 +25,30 @@ pub(crate) struct Records {
     session: Option<String>,
     seq: u64,
     partial: bool,
-    /// The model calls whose pieces are being told, by the call that began the subagent.
-    telling: HashMap<Option<ToolUseId>, u64>,
+    /// The model that writes, as the first record names it.
+    model: String,
+    /// Whether prompts are told.
+    echo: bool,
+    /// The ids of the prompts that are on their way into the session.
+    prompts: VecDeque<Option<String>>,
+    /// The replies whose pieces are being told, by the call that began the subagent.
+    telling: HashMap<Option<ToolUseId>, Telling>,
     /// The call that began the subagent of which is told.
     parent: Option<ToolUseId>,
 }
+
+/// A reply whose pieces are being told.
+#[derive(Debug)]
+struct Telling {
+    call: u64,
+    /// Its end has come; it is told with what the reply used.
+    is_over: bool,
+    /// The signatures of blocks that have not ended.
+    signatures: HashMap<usize, String>,
+}
+
+/// The most bytes of one piece of a reply.
+const PIECE: usize = 100_000;
 
 /// What the first record tells.
 #[derive(Debug)]
@@ -43,14 +62,22 @@ pub(crate) struct Init<'a> {
 }
 
 impl Records {
-    pub(crate) fn new(session: Option<String>, partial: bool) -> Self {
+    pub(crate) fn new(session: Option<String>, partial: bool, echo: bool) -> Self {
         Self {
             session,
             seq: 0,
             partial,
+            model: String::new(),
+            echo,
+            prompts: VecDeque::new(),
             telling: HashMap::new(),
             parent: None,
         }
+    }
+
+    /// A prompt goes to the session, perhaps with an id.
+    pub(crate) fn prompted(&mut self, id: Option<String>) {
+        self.prompts.push_back(id);
     }
 
     /// Whose records the next ones are: those of the subagent that this call began, or of the
@@ -72,12 +99,16 @@ impl Records {
         {
             record.insert("parent_tool_use_id".into(), parent.to_string().into());
         }
+        record
+            .entry("uuid")
+            .or_insert_with(|| uuid::Uuid::now_v7().to_string().into());
         record.insert("session_id".into(), self.session.clone().into());
         record.insert("seq".into(), self.seq.into());
         Value::Object(record)
     }
 
     pub(crate) fn init(&mut self, init: &Init<'_>) -> Value {
+        init.model.clone_into(&mut self.model);
         self.record(
             "system",
             json!({
@@ -117,12 +148,34 @@ impl Records {
         self.record("system", body)
     }
 
+    /// The records of an entry.
+    pub(crate) fn entries(&mut self, entry: &Entry) -> Vec<Value> {
+        let mut records = Vec::new();
+        if let Entry::Message(message) = entry
+            && let Message::Assistant(reply) = message.message()
+            && let Some(told) = self.telling.remove(&self.parent)
+            && told.is_over
+        {
+            let event = json!({
+                "type": "message_delta",
+                "delta": {
+                    "stop_reason": reply.stop_reason.as_ref().map(stop_reason),
+                    "stop_sequence": null,
+                },
+                "usage": usage(reply.usage),
+            });
+            records.push(self.stream_event(&event));
+            records.push(self.stream_event(&json!({ "type": "message_stop" })));
+        }
+        records.extend(self.entry(entry));
+        records
+    }
+
     /// The record of an entry, if it has one.
-    pub(crate) fn entry(&mut self, entry: &Entry) -> Option<Value> {
+    fn entry(&mut self, entry: &Entry) -> Option<Value> {
         Some(match entry {
             Entry::Message(message) => match message.message() {
                 Message::Assistant(reply) => {
-                    self.telling.remove(&self.parent);
                     let body = json!({
                         "message": assistant(reply),
                         "parent_tool_use_id": self.parent,
@@ -134,10 +187,19 @@ impl Records {
                     if content.is_empty() {
                         return None;
                     }
-                    let body = json!({
+                    let mut body = json!({
                         "message": { "role": "user", "content": content },
                         "parent_tool_use_id": self.parent,
                     });
+                    if self.parent.is_none() {
+                        let id = self.prompts.pop_front().flatten();
+                        if !self.echo {
+                            return None;
+                        }
+                        if let Some(id) = id {
+                            set(&mut body, "uuid", id);
+                        }
+                    }
                     self.record("user", body)
                 }
                 Message::ToolResults(_) => return None,
@@ -305,18 +367,38 @@ impl Records {
         if !self.partial {
             return Vec::new();
         }
-        let mut records = Vec::new();
-        if self.telling.insert(self.parent.clone(), call) != Some(call) {
-            let event = json!({
+        let mut events = Vec::new();
+        let told = self.telling.get(&self.parent).map(|told| told.call);
+        if told != Some(call) {
+            let (id, model) = match event {
+                StreamEvent::MessageStart { id, model } => (id.clone(), model.clone()),
+                _ => (None, None),
+            };
+            events.push(json!({
                 "type": "message_start",
-                "message": { "type": "message", "role": "assistant", "content": [] },
-            });
-            records.push(self.stream_event(&event));
+                "message": {
+                    "id": id.unwrap_or_else(|| format!("msg_{call}")),
+                    "type": "message",
+                    "role": "assistant",
+                    "model": model.unwrap_or_else(|| self.model.clone()),
+                    "content": [],
+                    "stop_reason": null,
+                    "stop_sequence": null,
+                    "usage": usage(Usage::default()),
+                },
+            }));
+            let telling = Telling {
+                call,
+                is_over: false,
+                signatures: HashMap::new(),
+            };
+            self.telling.insert(self.parent.clone(), telling);
         }
-        if let Some(event) = stream_event(event) {
-            records.push(self.stream_event(&event));
+        if let Some(telling) = self.telling.get_mut(&self.parent) {
+            telling.add(event, &mut events);
         }
-        records
+        let events = events.iter().map(|event| self.stream_event(event));
+        events.collect()
     }
 
     fn stream_event(&mut self, event: &Value) -> Value {
@@ -350,6 +432,7 @@ impl Records {
             "is_error": !done,
             "reason": match status {
                 Status::Permission => "permission_needed",
+                Status::Deadline if report.end == TurnEnd::Completed => "background_unfinished",
                 _ => report.end.name(),
             },
             "exit_status": status.code(),
@@ -569,39 +652,79 @@ fn tool_result(result: &ToolResult) -> Value {
     })
 }
 
-fn stream_event(event: &StreamEvent) -> Option<Value> {
-    use tooloop::BlockStart;
-    let delta = |index: &usize, delta: Value| json!({ "type": "content_block_delta", "index": index, "delta": delta });
-    Some(match event {
-        StreamEvent::BlockStart { index, block } => {
-            let block = match block {
-                BlockStart::Text => json!({ "type": "text", "text": "" }),
-                BlockStart::Thinking => {
-                    json!({ "type": "thinking", "thinking": "", "signature": "" })
+impl Telling {
+    /// Adds the stream events of a piece.
+    fn add(&mut self, event: &StreamEvent, events: &mut Vec<Value>) {
+        use tooloop::BlockStart;
+        let delta = |index: &usize, delta: Value| json!({ "type": "content_block_delta", "index": index, "delta": delta });
+        let event = match event {
+            StreamEvent::BlockStart { index, block } => {
+                let block = match block {
+                    BlockStart::Text => json!({ "type": "text", "text": "" }),
+                    BlockStart::Thinking => {
+                        json!({ "type": "thinking", "thinking": "", "signature": "" })
+                    }
+                    BlockStart::ToolUse { id, name } => {
+                        json!({ "type": "tool_use", "id": id, "name": name, "input": {} })
+                    }
+                    BlockStart::RedactedThinking(vendor) => json!({
+                        "type": "redacted_thinking",
+                        "data": vendor.data.as_string().map_or_else(|| vendor.data.to_value(), Value::from),
+                    }),
+                    BlockStart::Vendor(vendor) => vendor.data.to_value(),
+                };
+                json!({ "type": "content_block_start", "index": index, "content_block": block })
+            }
+            StreamEvent::TextDelta { index, text } => {
+                let pieces = pieces(text);
+                return events.extend(
+                    pieces.map(|text| delta(index, json!({ "type": "text_delta", "text": text }))),
+                );
+            }
+            StreamEvent::ThinkingDelta { index, text } => {
+                return events.extend(pieces(text).map(|text| {
+                    delta(index, json!({ "type": "thinking_delta", "thinking": text }))
+                }));
+            }
+            StreamEvent::InputDelta { index, json } => {
+                return events.extend(pieces(json).map(|json| {
+                    delta(
+                        index,
+                        json!({ "type": "input_json_delta", "partial_json": json }),
+                    )
+                }));
+            }
+            // It replaces what was there, so it is told once, when the block ends.
+            StreamEvent::VendorDelta { index, data } => {
+                if let Some(signature) = data.data.as_string() {
+                    self.signatures.insert(*index, signature);
                 }
-                BlockStart::ToolUse { id, name } => {
-                    json!({ "type": "tool_use", "id": id, "name": name, "input": {} })
+                return;
+            }
+            StreamEvent::BlockStop { index } => {
+                if let Some(signature) = self.signatures.remove(index) {
+                    let signature = json!({ "type": "signature_delta", "signature": signature });
+                    events.push(delta(index, signature));
                 }
-                BlockStart::RedactedThinking(_) | BlockStart::Vendor(_) => return None,
-            };
-            json!({ "type": "content_block_start", "index": index, "content_block": block })
-        }
-        StreamEvent::TextDelta { index, text } => {
-            delta(index, json!({ "type": "text_delta", "text": text }))
-        }
-        StreamEvent::ThinkingDelta { index, text } => {
-            delta(index, json!({ "type": "thinking_delta", "thinking": text }))
-        }
-        StreamEvent::InputDelta { index, json } => delta(
-            index,
-            json!({ "type": "input_json_delta", "partial_json": json }),
-        ),
-        StreamEvent::BlockStop { index } => {
-            json!({ "type": "content_block_stop", "index": index })
-        }
-        StreamEvent::MessageStop { .. } => json!({ "type": "message_stop" }),
-        StreamEvent::MessageStart { .. }
-        | StreamEvent::VendorDelta { .. }
-        | StreamEvent::Usage(_) => return None,
+                json!({ "type": "content_block_stop", "index": index })
+            }
+            StreamEvent::MessageStop { .. } => {
+                self.is_over = true;
+                return;
+            }
+            StreamEvent::MessageStart { .. } | StreamEvent::Usage(_) => return,
+        };
+        events.push(event);
+    }
+}
+
+/// The text in pieces that fit a line each.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest.take()?;
+        let (piece, after) = text.split_at(text.floor_char_boundary(PIECE));
+        rest = (!after.is_empty()).then_some(after);
+        Some(piece)
     })
 }

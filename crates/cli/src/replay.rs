@@ -145,7 +145,7 @@ impl Teller {
     fn new(format: OutputFormat, recording: &Recording) -> Self {
         let mut teller = Self {
             format,
-            records: Records::new(recording.session.clone(), false),
+            records: Records::new(recording.session.clone(), false, true),
             broken: false,
         };
         if format == OutputFormat::StreamJson {
@@ -175,7 +175,7 @@ impl Teller {
             OutputFormat::Text => self.write(&sessions::tell(&entry)),
             OutputFormat::Json => {}
             OutputFormat::StreamJson => {
-                if let Some(record) = self.records.entry(&entry) {
+                for record in self.records.entries(&entry) {
                     self.line(&record.to_string());
                 }
             }

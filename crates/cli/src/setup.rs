@@ -12,7 +12,7 @@ use tooloop::exec::{Environment, EnvironmentRules, Mask, Processes, Shell};
 use tooloop::hooks::{CommandRunner, Hooks};
 use tooloop::provider::{Cassette, Provider, RecordingProvider, compat};
 use tooloop::tools::{
-    BashSettings, LocalOps, Ops, Skill, SkillSet, TerminalSettings, WebFetchSettings,
+    BashSettings, JobSettings, LocalOps, Ops, Skill, SkillSet, TerminalSettings, WebFetchSettings,
 };
 use tooloop::{
     Agent, AgentBuilder, AgentModel, AgentTypes, Limits, Mode, OutputSchema, Policy, ProxySettings,
@@ -25,7 +25,9 @@ pub(crate) use self::opening::Open;
 use self::opening::open;
 use self::provider::{provider, with_model};
 use crate::args::RunArgs;
+use crate::callbacks::ProgramRunner;
 use crate::exit::{Failure, Status};
+use crate::initialize::Initialize;
 use crate::input;
 use crate::knowledge::{self, Calls};
 use crate::permissions::RuleSources;
@@ -50,6 +52,8 @@ pub(crate) struct Setup {
     pub(crate) plans: bool,
     pub(crate) caps: Caps,
     pub(crate) limits: Limits,
+    /// How long a headless run waits for background work after an answer.
+    pub(crate) background_wait: std::time::Duration,
     pub(crate) open: Open,
     /// What the run is recorded on beside its journal.
     pub(crate) recording: Option<Cassette>,
@@ -291,6 +295,10 @@ pub(crate) fn assemble(
     let materials = Materials {
         bash: BashSettings {
             confinement: wall.confinement.clone(),
+            jobs: Some(JobSettings {
+                end_waits: args.is_headless.then_some(settings.background_wait),
+                ..JobSettings::default()
+            }),
             ..bash(&settings, Arc::clone(&ops), &rules, folders.clone())
         },
         terminal: TerminalSettings {
@@ -331,7 +339,14 @@ pub(crate) fn assemble(
         Some(instructions) => agent.instructions(instructions),
         None => agent,
     };
-    let agent = agent.hooks(hooks(&settings, &processes, &rules, workspace, &wall));
+    if settings.allow_managed_hooks_only && !args.initialize.hooks.is_empty() {
+        return Err(Failure::settings(
+            "the managed file allows its own hooks only (`allow_managed_hooks_only`), and the \
+             program's initialize request has hooks",
+        ));
+    }
+    let hooks = hooks(&settings, &processes, &rules, workspace, &wall);
+    let agent = agent.hooks(with_callbacks(hooks, &args.initialize));
     let agent = folders
         .into_iter()
         .skip(1)
@@ -372,6 +387,7 @@ pub(crate) fn assemble(
         plans: settings.tools == ToolSet::Default || settings.permission_mode == Mode::Plan,
         caps,
         limits,
+        background_wait: settings.background_wait,
         open,
         recording: None,
         warnings,
@@ -501,6 +517,21 @@ fn hooks(
             mask: mask(settings),
         }),
     }
+}
+
+/// The hooks with those of the program at the other end.
+fn with_callbacks(hooks: Hooks, initialize: &Initialize) -> Hooks {
+    let Hooks { mut rules, runner } = hooks;
+    if initialize.hooks.is_empty() {
+        return Hooks { rules, runner };
+    }
+    rules.extend(initialize.hooks.iter().cloned());
+    let runner = Arc::new(ProgramRunner {
+        commands: runner,
+        callbacks: initialize.callbacks.clone(),
+        blocking: initialize.blocking.clone(),
+    });
+    Hooks { rules, runner }
 }
 
 /// What is covered in what commands print.

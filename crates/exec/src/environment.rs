@@ -186,6 +186,13 @@ impl Environment {
         self.variables.push((name, value));
     }
 
+    /// Removes the variables that name start-up files and options of a shell, whoever passed them.
+    pub fn remove_startup_files(&mut self) {
+        for name in STARTUP {
+            self.remove(name);
+        }
+    }
+
     /// Takes a variable away.
     pub fn remove(&mut self, name: impl AsRef<OsStr>) {
         let name = name.as_ref();

@@ -149,6 +149,57 @@ impl JsonObject {
     pub fn to_value(&self) -> serde_json::Value {
         self.0.to_value()
     }
+
+    /// Whether two objects have the same values, whatever the order of their fields and however
+    /// numbers are written. A field that is null, or that has its default by `schema`, is as good as
+    /// one that is not there.
+    #[must_use]
+    pub fn is_same(&self, other: &Self, schema: &serde_json::Value) -> bool {
+        if self.get() == other.get() {
+            return true;
+        }
+        let (one, other) = (self.to_value(), other.to_value());
+        let (Some(one), Some(other)) = (one.as_object(), other.as_object()) else {
+            return false;
+        };
+        let default = |name: &String| schema.get("properties")?.get(name)?.get("default");
+        one.keys()
+            .chain(other.keys())
+            .all(|name| match (one.get(name), other.get(name)) {
+                (Some(one), Some(other)) => same_value(one, other),
+                (Some(value), None) | (None, Some(value)) => {
+                    value.is_null()
+                        || default(name).is_some_and(|default| same_value(default, value))
+                }
+                (None, None) => true,
+            })
+    }
+}
+
+/// Whether two values are the same: `1` and `1.0` are.
+fn same_value(one: &serde_json::Value, other: &serde_json::Value) -> bool {
+    use serde_json::Value;
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => {
+            one == other || (one.is_f64() || other.is_f64()) && one.as_f64() == other.as_f64()
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len()
+                && one
+                    .iter()
+                    .zip(other)
+                    .all(|(one, other)| same_value(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            one.len() == other.len()
+                && one.iter().all(|(name, value)| {
+                    other
+                        .get(name)
+                        .is_some_and(|other| same_value(value, other))
+                })
+        }
+        (one, other) => one == other,
+    }
 }
 
 impl Default for JsonObject {

@@ -17,13 +17,23 @@ pub struct Background(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     said: Notify,
+    /// Work has ended, with or without a notice.
+    ended: Notify,
+    ends_with_answer: bool,
 }
 
 #[derive(Debug, Default)]
 struct State {
     newest: u64,
-    titles: BTreeMap<u64, String>,
+    works: BTreeMap<u64, Title>,
     notices: VecDeque<String>,
+}
+
+#[derive(Debug)]
+struct Title {
+    title: String,
+    /// The model was promised a notice of its end.
+    is_promised: bool,
 }
 
 impl Shared {
@@ -33,13 +43,40 @@ impl Shared {
 }
 
 impl Background {
-    /// Work begins. The title names it to a person in a few words.
+    /// The background work of a subagent: its answer ends it.
+    #[must_use]
+    pub fn of_subagent() -> Self {
+        Self(Arc::new(Shared {
+            ends_with_answer: true,
+            ..Shared::default()
+        }))
+    }
+
+    /// Whether the answer of the session ends its background work.
+    #[must_use]
+    pub fn ends_with_answer(&self) -> bool {
+        self.0.ends_with_answer
+    }
+
+    /// Work begins whose end the model is told by a notice. The title names it to a person in a few
+    /// words.
     #[must_use]
     pub fn begin(&self, title: impl Into<String>) -> Work {
+        self.add(title.into(), true)
+    }
+
+    /// Work begins whose end is not told: a headless run does not wait for it.
+    #[must_use]
+    pub fn begin_untold(&self, title: impl Into<String>) -> Work {
+        self.add(title.into(), false)
+    }
+
+    fn add(&self, title: String, is_promised: bool) -> Work {
         let mut state = self.0.lock();
         state.newest = state.newest.saturating_add(1);
         let number = state.newest;
-        state.titles.insert(number, title.into());
+        let work = Title { title, is_promised };
+        state.works.insert(number, work);
         drop(state);
         Work {
             background: self.clone(),
@@ -50,7 +87,28 @@ impl Background {
     /// The titles of the work that is under way, in the order in which it began.
     #[must_use]
     pub fn under_way(&self) -> Vec<String> {
-        self.0.lock().titles.values().cloned().collect()
+        let state = self.0.lock();
+        let works = state.works.values();
+        works.map(|work| work.title.clone()).collect()
+    }
+
+    /// The titles of the work under way whose end the model was promised a notice of.
+    #[must_use]
+    pub fn promised(&self) -> Vec<String> {
+        let state = self.0.lock();
+        let promised = state.works.values().filter(|work| work.is_promised);
+        promised.map(|work| work.title.clone()).collect()
+    }
+
+    /// Whether there are notices that nobody has taken.
+    #[must_use]
+    pub fn has_notices(&self) -> bool {
+        !self.0.lock().notices.is_empty()
+    }
+
+    /// Waits until work ends. An end that was not waited for counts too. For one waiter.
+    pub async fn ended(&self) {
+        self.0.ended.notified().await;
     }
 
     /// The next notice, as soon as there is one. Whoever gets it has the only copy.
@@ -96,7 +154,9 @@ impl Work {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        self.background.0.lock().titles.remove(&self.number);
+        let shared = &self.background.0;
+        shared.lock().works.remove(&self.number);
+        shared.ended.notify_one();
     }
 }
 

@@ -36,6 +36,27 @@ pub struct TurnReport {
 }
 
 impl TurnReport {
+    /// Adds what the turns before this one used and what they were refused.
+    pub fn add_earlier(&mut self, earlier: Self) {
+        self.steps = self.steps.saturating_add(earlier.steps);
+        self.usage.add(earlier.usage);
+        for (model, usage) in earlier.model_usage {
+            let mut known = self.model_usage.iter_mut();
+            match known.find(|(name, _)| *name == model) {
+                Some((_, used)) => used.add(usage),
+                None => self.model_usage.push((model, usage)),
+            }
+        }
+        self.cost_usd = match (self.cost_usd, earlier.cost_usd) {
+            (Some(cost), Some(before)) => Some(cost + before),
+            (None, _) | (_, None) => None,
+        };
+        self.duration = self.duration.saturating_add(earlier.duration);
+        self.model_duration = self.model_duration.saturating_add(earlier.model_duration);
+        self.denials.splice(0..0, earlier.denials);
+        self.unsent.splice(0..0, earlier.unsent);
+    }
+
     /// The answer as text: in its form if it has one, else what the model said last.
     #[must_use]
     pub fn answer(&self) -> &str {

@@ -191,6 +191,34 @@ impl Session {
         self.background.under_way()
     }
 
+    /// The same, of the work whose end the model was promised a notice of.
+    #[must_use]
+    pub fn promised(&self) -> Vec<String> {
+        self.background.promised()
+    }
+
+    /// Whether background work has said something that has not reached the session yet:
+    /// [`Session::noticed`] waits for that.
+    #[must_use]
+    pub fn has_notices(&self) -> bool {
+        self.background.has_notices()
+    }
+
+    /// Whether [`Session::wake`] would run a turn now.
+    #[must_use]
+    pub fn is_noticed(&self) -> bool {
+        *self.noticed.borrow()
+    }
+
+    /// Waits until background work ends or has something to say while no turn is under way. An end
+    /// that was not waited for counts too. For one waiter.
+    pub async fn background_changes(&self) {
+        tokio::select! {
+            () = self.noticed() => {}
+            () = self.background.ended() => {}
+        }
+    }
+
     /// Waits until background work has something to say while no turn is under way. What it says
     /// by the time of an interrupt, or after, waits for the next prompt.
     pub async fn noticed(&self) {

@@ -2,16 +2,18 @@
 //! that it answers.
 
 use serde_json::{Value, json};
-use tooloop::{Mode, SessionError};
+use tooloop::{Event, Mode, SessionError};
 
 use super::turns::Run;
-use crate::control::{self, ToHost};
+use crate::control::{self, Host, ToHost};
+use crate::initialize::Initialize;
 
 impl Run<'_> {
     /// Asks the host what has come up, and takes back what is void.
     pub(super) async fn tell_host(&mut self) {
-        let Some(host) = &mut self.host else { return };
-        for message in host.news() {
+        let mut news: Vec<_> = self.initialize.callbacks.news().into();
+        news.extend(self.host.iter_mut().flat_map(Host::news));
+        for message in news {
             let record = match message {
                 ToHost::Request(id, body) => self.records.control_request(&id, body),
                 ToHost::Cancel(id) => self.records.control_cancel(&id),
@@ -22,6 +24,9 @@ impl Run<'_> {
 
     /// Somebody answers a question. Gives back what a person should know about it.
     pub(super) fn answered(&mut self, response: &Value) -> Vec<String> {
+        if self.initialize.callbacks.answer(response) {
+            return Vec::new();
+        }
         match &mut self.host {
             Some(host) => host.answer(response, self.session),
             None => vec![
@@ -38,22 +43,7 @@ impl Run<'_> {
         let told = |error: SessionError| error.to_string();
         let response = match subtype {
             Some("interrupt") => session.interrupt().await.map_err(told).map(|()| json!({})),
-            Some("initialize") => match control::not_initialized(request) {
-                None => Ok(json!({
-                    "commands": [],
-                    "agents": [],
-                    "output_style": "default",
-                    "available_output_styles": ["default"],
-                    "models": [{
-                        "value": self.model,
-                        "displayName": self.model,
-                        "description": "the model of this run",
-                    }],
-                    "account": {},
-                    "pid": std::process::id(),
-                })),
-                Some(problem) => Err(problem),
-            },
+            Some("initialize") => self.initialize(request).await,
             Some("set_permission_mode") => {
                 let mode = request.get("mode").and_then(Value::as_str);
                 let mode = mode.unwrap_or_default().parse::<Mode>();
@@ -80,6 +70,44 @@ impl Run<'_> {
             }
         })
         .await;
+    }
+
+    /// Answers `initialize`. What it asks for holds already if it was the first line.
+    async fn initialize(&mut self, request: &Value) -> Result<Value, String> {
+        let asked = Initialize::parse(request).and_then(|asked| {
+            if self.initialize.covers(&asked) {
+                return Ok(asked);
+            }
+            Err("initialize can shape the session only as the first line of standard input".into())
+        });
+        let asked = match asked {
+            Ok(asked) => asked,
+            Err(problem) => {
+                self.refused.get_or_insert_with(|| problem.clone());
+                return Err(problem);
+            }
+        };
+        for words in asked.warnings {
+            self.event(Event::Warning(words)).await;
+        }
+        let mut response = json!({
+            "commands": [],
+            "agents": [],
+            "output_style": "default",
+            "available_output_styles": ["default"],
+            "models": [{
+                "value": self.model,
+                "displayName": self.model,
+                "description": "the model of this run",
+            }],
+            "account": {},
+            "pid": std::process::id(),
+            "hook_on_failure_supported": true,
+        });
+        if let (false, Value::Object(fields)) = (asked.hooks.is_empty(), &mut response) {
+            fields.insert("hooks_applied".into(), true.into());
+        }
+        Ok(response)
     }
 
     async fn respond(&mut self, response: Value) {

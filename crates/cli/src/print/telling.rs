@@ -60,7 +60,7 @@ impl Run<'_> {
                 self.records.of(before);
                 records
             }
-            Event::Recorded(entry) => self.records.entry(&entry).into_iter().collect(),
+            Event::Recorded(entry) => self.records.entries(&entry),
             Event::Delta { call, event } => self.records.piece(call, &event),
             Event::Voided { call } => vec![self.records.voided(call)],
             Event::Warning(words) => vec![self.records.warning(&words)],

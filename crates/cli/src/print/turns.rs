@@ -1,6 +1,7 @@
 //! The turns of a headless run: one for each prompt.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -11,6 +12,7 @@ use super::{Done, Last, Outcome, Prompts, complain, tell_as_text};
 use crate::args::OutputFormat;
 use crate::control::{self, Host};
 use crate::exit::{Failure, Status};
+use crate::initialize::Initialize;
 use crate::input::Line;
 use crate::knowledge::{Called, Calls};
 use crate::output::Output;
@@ -28,6 +30,11 @@ pub(super) struct Run<'a> {
     pub(super) signals: Signals,
     pub(super) format: OutputFormat,
     pub(super) hook_events: bool,
+    /// What the program at the other end asked for first.
+    pub(super) initialize: Initialize,
+    /// Why its `initialize` request was refused: no prompt is taken after that.
+    pub(super) refused: Option<String>,
+    pub(super) background_wait: Duration,
     /// The status that a signal, or a reader that has gone, ends the run with.
     pub(super) stopped: Option<Status>,
     pub(super) model: &'a str,
@@ -41,7 +48,7 @@ pub(super) struct Run<'a> {
 }
 
 /// Waits until then.
-async fn passed(deadline: Option<Instant>) {
+pub(super) async fn passed(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,
@@ -60,30 +67,36 @@ enum Came {
 
 impl Run<'_> {
     pub(super) async fn all(mut self, prompts: Prompts) -> (Last, Signals, Option<Status>) {
-        let outcome =
-            match prompts {
-                Prompts::One(prompt) => {
-                    let content = Some(vec![Content::Text(prompt).as_said()]);
-                    let done = self.turn(content, &mut Lines::default()).await;
-                    Outcome::Untold(done.and_then(|done| {
-                        done.ok_or_else(|| Failure::from(SessionError::BlankPrompt))
-                    }))
+        let mut lost = None;
+        let outcome = match prompts {
+            Prompts::One(prompt) => {
+                let content = Some(vec![Content::Text(prompt).as_said()]);
+                let done = self.turn(content, &mut Lines::default()).await;
+                match done.and_then(|done| done.ok_or_else(|| SessionError::BlankPrompt.into())) {
+                    Ok(done) => {
+                        let (done, failure) = self.settled(done).await;
+                        lost = failure;
+                        Outcome::Untold(Ok(done))
+                    }
+                    Err(failure) => Outcome::Untold(Err(failure)),
                 }
-                Prompts::Lines(lines) => self.lines(lines).await,
-            };
+            }
+            Prompts::Lines(lines, first) => self.lines(lines, first).await,
+        };
         let last = Last {
             outcome,
             records: self.records,
             why: self.strict.and_then(|strict| strict.needed()),
+            lost,
         };
         (last, self.signals, self.stopped)
     }
 
     /// A turn for each message. Each is told when it ends, since the front end waits for it.
-    async fn lines(&mut self, open: mpsc::Receiver<Line>) -> Outcome {
+    async fn lines(&mut self, open: mpsc::Receiver<Line>, first: Option<Line>) -> Outcome {
         let mut lines = Lines {
-            open: Some(open),
-            queued: VecDeque::new(),
+            open: first.is_some().then_some(open),
+            queued: first.into_iter().collect(),
         };
         let mut told = None;
         loop {
@@ -93,6 +106,10 @@ impl Run<'_> {
                     biased;
                     line = lines.next() => line,
                     () = self.session.noticed() => Some(Line::Wake),
+                    () = control::changed(self.host.as_ref(), &self.initialize.callbacks) => {
+                        self.tell_host().await;
+                        continue;
+                    }
                     () = passed(self.deadline) => {
                         let words = "the time limit (--max-time) was reached while waiting for the \
                                      next message";
@@ -106,7 +123,23 @@ impl Run<'_> {
                 },
             };
             let content = match line {
-                Some(Line::User(content)) => Some(content),
+                Some(Line::User(content, id)) => {
+                    if let Some(problem) = self.refused.clone() {
+                        let words =
+                            format!("no prompt is taken after a refused initialize: {problem}");
+                        let record = self.records.failure(Status::Input, &words);
+                        match self.format {
+                            OutputFormat::Text => complain(&words),
+                            OutputFormat::Json | OutputFormat::StreamJson => {
+                                self.output.record(&record).await;
+                            }
+                        }
+                        told = Some(Status::Input);
+                        continue;
+                    }
+                    self.records.prompted(id);
+                    Some(content)
+                }
                 Some(Line::Wake) => None,
                 Some(Line::Control { id, request }) => {
                     self.control(&id, &request).await;
@@ -125,7 +158,10 @@ impl Run<'_> {
                 Some(Line::Bad(reason)) => {
                     return Outcome::Untold(Err(Failure::new(Status::Input, reason)));
                 }
-                None => break,
+                None => {
+                    self.input_ends(&mut lines);
+                    break;
+                }
             };
             if let Err(error) = self.limit_time().await {
                 return Outcome::Untold(Err(error.into()));
@@ -137,6 +173,11 @@ impl Run<'_> {
                 Err(failure) => return Outcome::Untold(Err(failure)),
             }
         }
+        if told == Some(Status::Done)
+            && let Err(failure) = self.settled_after(&mut told).await
+        {
+            return Outcome::Untold(Err(failure));
+        }
         told.map_or_else(
             || {
                 let words = "there was no message on standard input";
@@ -147,7 +188,7 @@ impl Run<'_> {
     }
 
     /// Tells what a message came to; gives its status back.
-    async fn tell(&mut self, done: Done) -> Status {
+    pub(super) async fn tell(&mut self, done: Done) -> Status {
         let status = done.status();
         match done {
             Done::Turn(report) if self.format == OutputFormat::Text => {
@@ -169,7 +210,7 @@ impl Run<'_> {
     }
 
     /// The next turn may take what is left of the run's time.
-    async fn limit_time(&mut self) -> Result<(), SessionError> {
+    pub(super) async fn limit_time(&mut self) -> Result<(), SessionError> {
         let Some(deadline) = self.deadline else {
             return Ok(());
         };
@@ -182,7 +223,7 @@ impl Run<'_> {
     }
 
     /// What a prompt asks for, or a turn on what background work has said; `None` if it said nothing.
-    async fn turn(
+    pub(super) async fn turn(
         &mut self,
         content: Option<Vec<Content>>,
         lines: &mut Lines,
@@ -220,7 +261,7 @@ impl Run<'_> {
                     Came::Stop(Status::BrokenPipe)
                 }
                 line = lines.next(), if lines.open.is_some() => Came::Line(line),
-                () = control::changed(self.host.as_ref()) => Came::Asked,
+                () = control::changed(self.host.as_ref(), &self.initialize.callbacks) => Came::Asked,
             };
             match came {
                 Came::Event(Some(event)) => self.event(event).await,
@@ -232,8 +273,8 @@ impl Run<'_> {
                     self.stopped = Some(status);
                     session.interrupt().await?;
                 }
-                Came::Line(Some(Line::User(content))) if !hears => {
-                    lines.queued.push_back(Line::User(content));
+                Came::Line(Some(Line::User(content, id))) if !hears => {
+                    lines.queued.push_back(Line::User(content, id));
                 }
                 Came::Line(line) => self.line(line, lines).await?,
                 Came::Asked => {
@@ -278,13 +319,15 @@ impl Run<'_> {
     /// A line that comes while a turn runs.
     async fn line(&mut self, line: Option<Line>, lines: &mut Lines) -> Result<(), Failure> {
         match line {
-            Some(Line::User(content)) => {
+            Some(Line::User(content, id)) => {
                 let text = content.iter().all(|part| matches!(part, Content::Text(_)));
-                if text && lines.queued.is_empty() && Asked::of(&content).is_none() {
+                let takes = text && lines.queued.is_empty() && self.refused.is_none();
+                if takes && Asked::of(&content).is_none() {
+                    self.records.prompted(id);
                     let content = self.called(content).await?;
                     self.session.steer_with(content).await?;
                 } else {
-                    lines.queued.push_back(Line::User(content));
+                    lines.queued.push_back(Line::User(content, id));
                 }
             }
             Some(Line::Control { id, request }) => self.control(&id, &request).await,
@@ -308,6 +351,7 @@ impl Run<'_> {
     /// Nothing more comes in: nobody can answer any more.
     fn input_ends(&self, lines: &mut Lines) {
         lines.open = None;
+        self.initialize.callbacks.close();
         if let Some(host) = &self.host {
             host.close();
         }
@@ -316,7 +360,7 @@ impl Run<'_> {
 
 /// Messages that come in.
 #[derive(Default)]
-struct Lines {
+pub(super) struct Lines {
     open: Option<mpsc::Receiver<Line>>,
     queued: VecDeque<Line>,
 }

@@ -40,7 +40,7 @@ const TOKENS: u64 = 100_000_000;
 
 /// All keys, in the order in which they are shown.
 #[rustfmt::skip]
-pub(super) static KEYS: [Key; 50] = [
+pub(super) static KEYS: [Key; 51] = [
     key("model", SameProvider, |s| Slot::Text(&mut s.model), "the model's name, as the provider knows it"),
     key("fallback_model", SameProvider, |s| Slot::Text(&mut s.fallback_model), "the model for the rest of a prompt whose model is overloaded three times in a row"),
     key("explore_model", SameProvider, |s| Slot::Text(&mut s.explore_model), "the model for subagents that only look around; the one of the session if it is not set"),
@@ -62,6 +62,7 @@ pub(super) static KEYS: [Key; 50] = [
     key("retry_max_total_ms", Free, |s| Slot::Number(&mut s.retry_max_total, 0..=DAY), "the most time spent on trying again"),
     key("retry_after_max_ms", Free, |s| Slot::Number(&mut s.retry_after_max, 0..=DAY), "the longest wait that a provider may ask for; the run ends at a longer one"),
     key("tool_timeout_ms", Free, |s| Slot::Number(&mut s.tool_timeout, 1..=600_000), "how long a command may run"),
+    key("background_wait_ms", Free, |s| Slot::Number(&mut s.background_wait, 0..=DAY), "how long a headless run waits, after an answer, for background work to end"),
     key("max_parallel_tools", Free, |s| Slot::Number(&mut s.max_parallel_tools, 1..=64), "the most read-only calls at once"),
     key("tools", Narrower(|new, old| new.tools.is_within(&old.tools)), |s| Slot::Choice(&mut s.tools), "the tools that the model is given"),
     key("permission_mode", Narrower(is_stricter_mode), |s| Slot::Choice(&mut s.permission_mode), "what happens to a call that no rule speaks about"),

@@ -501,3 +501,52 @@ fn hooks_follow_a_subagent() {
     assert!(!scratch.workspace().join("never").exists());
     server.assert_clean();
 }
+
+/// A decision is found behind other output and in UTF-16, and start-up files add none.
+#[test]
+fn decisions_of_real_hooks_are_found() {
+    let deny =
+        r#"{"hookSpecificOutput":{"permissionDecision":"deny","permissionDecisionReason":"no"}}"#;
+    let wide: String = deny.chars().map(|c| format!("{c}\\000")).collect();
+    let wide = wide.replace('\'', "'\\''");
+    for (name, command) in [
+        (
+            "a line before",
+            format!("echo 'Now using node v20'; echo '{deny}'"),
+        ),
+        ("a line after", format!("echo '{deny}'; echo bye")),
+        ("UTF-16", format!("printf '\\377\\376{wide}'")),
+        (
+            "text, then UTF-16",
+            format!("echo v20; printf '\\377\\376{wide}'"),
+        ),
+        (
+            "colours",
+            format!("printf '\\033[1mok\\033[0m\\n'; echo '{deny}'"),
+        ),
+    ] {
+        let scratch = with(&[Hook("PreToolUse", "Bash", &command, "")]);
+        let server = ModelServer::start([API.bash("a", "touch ran"), API.say("done")]);
+        let done = ask(&scratch, &server, API, "go");
+        assert!(!scratch.workspace().join("ran").exists(), "{name}");
+        assert!(done.tool_result("a").0.ends_with("not run: no"), "{name}");
+        assert_eq!(warnings(&done), Vec::<String>::new(), "{name}");
+    }
+    let block = r#"echo chatter; echo '{"decision":"block","reason":"secret in prompt"}'"#;
+    let scratch = with(&[Hook("UserPromptSubmit", "", block, "")]);
+    let server = ModelServer::start([API.say("done")]);
+    let words = ask(&scratch, &server, API, "go").failed(43, "hook_stopped");
+    assert!(words.contains("secret in prompt"), "{words}");
+    assert_eq!(server.requests().len(), 0);
+    let scratch = with(&[Hook("PreToolUse", "Bash", "tee copy", "")]);
+    scratch.write("start.sh", "touch started\n");
+    let server = ModelServer::start([API.bash("a", "touch ran"), API.say("done")]);
+    let start = scratch.workspace().join("start.sh").display().to_string();
+    let run = tooloop(&scratch, &server, API)
+        .env("BASH_ENV", &start)
+        .env("TOOLOOP_PASS_ENVIRONMENT", "BASH_ENV");
+    let run = run.env("TOOLOOP_DISALLOWED_TOOLS", "Bash(touch ran)");
+    finish(&run.arg("go").start());
+    assert!(scratch.workspace().join("copy").exists());
+    assert!(!scratch.workspace().join("started").exists());
+}

@@ -26,7 +26,9 @@ fn text_output_names_what_ended_with_the_run() {
             api.say("two"),
         ]);
         let mode = ("TOOLOOP_PERMISSION_MODE", "bypassPermissions");
-        let run = asking(&scratch, &server, api).env(mode.0, mode.1);
+        let run = asking(&scratch, &server, api)
+            .env(mode.0, mode.1)
+            .env("TOOLOOP_BACKGROUND_WAIT_MS", "0");
         let (running, expected) = if lines {
             let run = run
                 .args(["--input-format", "stream-json"])
@@ -44,13 +46,15 @@ fn text_output_names_what_ended_with_the_run() {
             (run.arg("go").start(), "one\n")
         };
         let finished = end(&running);
-        finished.assert_code(0);
+        finished.assert_code(61);
         assert_eq!(finished.stdout.text(), expected);
         assert_eq!(
             finished.stderr.text(),
             "tooloop: sandbox: off, commands run as you\n\
              tooloop: ended with this run while it was running: job_1: exec sleep 876542\n\
-             tooloop: ended with this run while it was running: term_1: cat -v\n"
+             tooloop: ended with this run while it was running: term_1: cat -v\n\
+             tooloop: the run waited 0 s (background_wait_ms), and ended while background work \
+             was running: job_1: exec sleep 876542\n"
         );
     }
 }
@@ -116,13 +120,63 @@ both! {
             api.call("c_3", "job_output", &json!({"id": "job_9"})),
             api.say("ok"),
         ]);
-        let done = finish(&tooloop(&scratch, &server, api).arg("go").start());
-        assert_eq!(done.answer(), "ok");
+        let run = tooloop(&scratch, &server, api).env("TOOLOOP_BACKGROUND_WAIT_MS", "0");
+        let done = finish(&run.arg("go").start());
+        let words = done.failed(61, "background_unfinished");
+        assert!(words.contains("sleep 876543"), "{words}");
+        assert_eq!(done.result()["partial_result"], "ok");
+        // Nothing is promised where nothing waits.
+        let (started, _) = done.tool_result("c_1");
+        assert!(!started.contains("notice"), "{started}");
         let still = done.result()["background"].to_string();
         assert!(still.contains("sleep 876543"), "{still}");
         assert!(told(&server.request(2), "c_2").contains("running"));
         let (words, is_error) = done.tool_result("c_3");
         assert!(is_error && words.contains("job_1"), "{words}");
         server.assert_clean();
+    }
+
+    /// A run waits for the work that it promised a notice of, and the model answers to that.
+    fn a_run_waits_for_its_background_work(api) {
+        let wait = "until [ -e answered ]; do sleep 0.01; done; echo fin > out";
+        for lines in [false, true] {
+            let scratch = Scratch::new();
+            let server = ModelServer::start([
+                api.call("c_1", "bash", &job(wait)),
+                api.say("waiting"),
+                api.say("seen"),
+            ]);
+            let run = tooloop(&scratch, &server, api);
+            let running = match lines {
+                true => {
+                    let running = run.args(["--input-format", "stream-json"]).stdin(Stdin::Silent).start();
+                    speak(&running, "go");
+                    running.close_stdin();
+                    running
+                }
+                false => run.arg("go").start(),
+            };
+            server.wait_for_requests(2, LONG).unwrap();
+            scratch.write("answered", "");
+            let done = finish(&running);
+            assert_eq!(done.answer(), "seen");
+            let out = scratch.workspace().join("out");
+            assert_eq!(std::fs::read_to_string(out).unwrap(), "fin\n");
+            assert_eq!(server.requests().len(), 3);
+            assert_eq!(done.result()["background"], serde_json::Value::Null);
+            server.assert_clean();
+        }
+    }
+
+    /// The time limit of the run holds while it waits.
+    fn a_time_limit_ends_the_wait(api) {
+        let scratch = Scratch::new();
+        let server = ModelServer::start([
+            api.call("c_1", "bash", &job("exec sleep 876544")),
+            api.say("waiting"),
+        ]);
+        let run = tooloop(&scratch, &server, api).args(["--max-time", "2s", "go"]);
+        let words = finish(&run.start()).failed(61, "background_unfinished");
+        assert!(words.contains("--max-time") && words.contains("876544"), "{words}");
     }
 }

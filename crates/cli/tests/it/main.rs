@@ -35,6 +35,7 @@ mod retries;
 mod rewind;
 mod same_bytes;
 mod sandbox;
+mod sdk;
 mod secrets;
 mod session;
 mod sessions_cli;

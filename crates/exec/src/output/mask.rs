@@ -38,6 +38,15 @@ impl Mask {
             longest,
         })))
     }
+
+    /// Returns a text with the values hidden.
+    #[must_use]
+    pub fn cover(&self, text: &str) -> String {
+        let mut masking = Masking::new(self.clone());
+        let mut bytes = masking.feed(text.as_bytes());
+        bytes.extend(masking.finish());
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
 }
 
 impl fmt::Debug for Mask {

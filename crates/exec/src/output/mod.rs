@@ -35,6 +35,8 @@ pub struct OutputLimits {
     pub spool_bytes: u64,
     /// What is hidden in the output and in its file, as it comes.
     pub mask: Option<Mask>,
+    /// How many bytes of the beginning are also kept uncleaned, in [`Output::raw`].
+    pub raw: usize,
 }
 
 impl Default for OutputLimits {
@@ -46,6 +48,7 @@ impl Default for OutputLimits {
             file: None,
             spool_bytes: 1 << 30,
             mask: None,
+            raw: 0,
         }
     }
 }
@@ -65,6 +68,8 @@ pub struct Output {
     pub is_binary: bool,
     /// The file with the whole output, if there is one.
     pub spool: Option<Spool>,
+    /// The beginning of the output as the command wrote it: see [`OutputLimits::raw`].
+    pub raw: Vec<u8>,
 }
 
 impl Output {
@@ -172,6 +177,8 @@ pub(crate) struct Capture {
     window: Window,
     /// All bytes so far, as long as there is no spool file.
     raw: Vec<u8>,
+    /// The beginning, uncleaned.
+    uncleaned: Vec<u8>,
     spool: Option<SpoolFile>,
     bytes: u64,
 }
@@ -187,6 +194,7 @@ impl Capture {
             cleaner: Cleaner::new(),
             window,
             raw: Vec::new(),
+            uncleaned: Vec::new(),
             spool: None,
             bytes: 0,
         }
@@ -228,6 +236,9 @@ impl Capture {
         } else if self.limits.spool_folder.is_some() {
             self.raw.extend_from_slice(bytes);
         }
+        let room = self.limits.raw.saturating_sub(self.uncleaned.len());
+        let beginning = bytes.get(..room).unwrap_or(bytes);
+        self.uncleaned.extend_from_slice(beginning);
         self.bytes += bytes.len() as u64;
         self.cleaner.feed(bytes, &mut self.window);
     }
@@ -269,6 +280,7 @@ impl Capture {
             bytes: self.bytes,
             is_binary,
             spool,
+            raw: self.uncleaned,
             ..Output::default()
         };
         if is_binary {

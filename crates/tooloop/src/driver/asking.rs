@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use tooloop_kernel::{Answer, Input, Judgement};
-use tooloop_model::ToolUse;
+use tooloop_model::{JsonObject, ToolInput, ToolUse};
 use tooloop_policy::AskCause;
 
 use super::Driver;
@@ -72,6 +72,7 @@ impl Driver {
                 Answer::Allow { rule, input: None }
             }
             Reply::AllowWith(Allowance { input, rules }) => {
+                let input = input.filter(|input| self.changes(&tool_use, input));
                 if input.is_some() {
                     self.changed.insert(tool_use.id);
                 }
@@ -88,6 +89,16 @@ impl Driver {
             },
         };
         Some(Input::Answered { ask, answer })
+    }
+
+    /// Whether an input is another one than the model wrote.
+    pub(super) fn changes(&self, tool_use: &ToolUse, input: &JsonObject) -> bool {
+        let ToolInput::Valid(written) = &tool_use.input else {
+            return true;
+        };
+        let tool = self.registry.get(&tool_use.name);
+        let schema = tool.map(|tool| tool.definition().input_schema.to_value());
+        !written.is_same(input, &schema.unwrap_or_default())
     }
 
     pub(super) fn ask_stop(&mut self, stop: u64, active: bool) {

@@ -130,12 +130,13 @@ impl Driver {
             Heard::Prompted(number, said) => self.prompted(number, said),
             Heard::Consulted(consult, said) => {
                 let (_, tool_use) = self.hooking.consults.remove(&consult)?;
+                let input = said.input.filter(|input| self.changes(&tool_use, input));
                 if matches!(said.verdict, Some(AdvisedVerdict::Deny { .. })) {
                     self.refused_by_hook(tool_use);
                 }
                 let advice = Advice {
                     verdict: said.verdict,
-                    input: said.input,
+                    input,
                     context: said.context,
                     stop: said.stop,
                 };

@@ -98,7 +98,10 @@ pub(crate) fn start(parts: Parts) -> Session {
         ),
     });
     let (noticing, noticed) = watch::channel(false);
-    let background = Background::default();
+    let background = match &assignment {
+        None => Background::default(),
+        Some(_) => Background::of_subagent(),
+    };
     let end = CancellationToken::new();
     let why = Arc::new(OnceLock::new());
     let id = parts.store.session();

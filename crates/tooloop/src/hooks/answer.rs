@@ -1,11 +1,12 @@
 //! What one hook has said, read from what it printed and how it ended.
 //!
-//! A hook that cannot be understood has said nothing, and that is told: it neither allows nor denies.
-//! A decision that is not known is a question, since the hook wanted something.
+//! Decisions are found behind and before other output. Where there may be one that cannot be read, the
+//! careful outcome applies to events that can refuse, and a warning says so.
 
 use serde_json::{Map, Value};
 use tooloop_model::JsonObject;
 
+use super::printed::{Printed, shown};
 use super::{HookEnd, HookEvent, HookOutcome, HookRule, names};
 
 /// The most characters that a hook may have the model read.
@@ -31,6 +32,30 @@ pub(super) struct Answer {
     pub(super) warnings: Vec<String>,
 }
 
+impl Answer {
+    /// Takes in a decision: the strictest counts.
+    fn decide(&mut self, decided: Decided) {
+        let is_stricter = |one: &Decided| one.rank() < decided.rank();
+        if self.decided.as_ref().is_none_or(is_stricter) {
+            self.decided = Some(decided);
+        }
+    }
+
+    /// Takes in what the same hook said after this. The newest rewritten input counts.
+    fn add(&mut self, next: Self) {
+        if let Some(decided) = next.decided {
+            self.decide(decided);
+        }
+        self.input = next.input.or(self.input.take());
+        self.block = self.block.take().or(next.block);
+        self.context.extend(next.context);
+        self.stop = self.stop.take().or(next.stop);
+        self.message = self.message.take().or(next.message);
+        self.is_quiet |= next.is_quiet;
+        self.warnings.extend(next.warnings);
+    }
+}
+
 /// What a hook says of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Decided {
@@ -39,36 +64,49 @@ pub(super) enum Decided {
     Deny(String),
 }
 
-/// Reads what a hook has said. `told` is the input of the call as the hook was told it.
+/// Reads what a hook has said to `input`.
 pub(super) fn read(
     rule: &HookRule,
     outcome: &HookOutcome,
     tool: Option<&str>,
-    told: &Value,
+    input: &Value,
 ) -> Answer {
     let mut answer = Answer::default();
-    let reader = Reader { rule, tool, told };
+    let reader = Reader { rule, tool, input };
     match &outcome.end {
         HookEnd::Exited(0) => reader.printed(outcome, &mut answer),
-        HookEnd::Exited(2) => reader.blocked(&outcome.stderr, &mut answer),
+        HookEnd::Exited(2) => reader.blocked(&shown(&outcome.stderr), &mut answer),
         HookEnd::Exited(status) => {
-            let errors = first_lines(&outcome.stderr);
+            let errors = first_lines(&shown(&outcome.stderr));
             reader.warn(format!("ended with status {status}{errors}"), &mut answer);
         }
         HookEnd::TimedOut => {
             let limit = rule.timeout.as_secs_f64();
-            let words = format!("took longer than {limit} s and was ended: it is not heard");
-            reader.warn(words, &mut answer);
+            reader.warn(
+                format!("took longer than {limit} s and was ended"),
+                &mut answer,
+            );
+            reader.refusals(outcome, &mut answer);
         }
         HookEnd::Failed { reason } => reader.warn(format!("did not run: {reason}"), &mut answer),
     }
     answer
 }
 
+impl Decided {
+    const fn rank(&self) -> u8 {
+        match self {
+            Self::Allow => 0,
+            Self::Ask(_) => 1,
+            Self::Deny(_) => 2,
+        }
+    }
+}
+
 struct Reader<'a> {
     rule: &'a HookRule,
     tool: Option<&'a str>,
-    told: &'a Value,
+    input: &'a Value,
 }
 
 impl Reader<'_> {
@@ -101,7 +139,7 @@ impl Reader<'_> {
         };
         match self.rule.event {
             HookEvent::PreToolUse | HookEvent::PermissionRequest => {
-                answer.decided = Some(Decided::Deny(reason));
+                answer.decide(Decided::Deny(reason));
             }
             HookEvent::PostToolUse
             | HookEvent::PostToolUseFailure
@@ -121,27 +159,111 @@ impl Reader<'_> {
 
     /// It ended well.
     fn printed(&self, outcome: &HookOutcome, answer: &mut Answer) {
-        let text = outcome.stdout.trim();
-        if !text.starts_with('{') {
-            let is_context = matches!(
-                self.rule.event,
-                HookEvent::UserPromptSubmit | HookEvent::SessionStart | HookEvent::SubagentStart
-            );
-            if is_context && !text.is_empty() {
-                answer.context.push(cut(text));
-            }
+        if self.is_echo(&outcome.stdout) {
             return;
         }
-        if outcome.is_cut {
-            return self.warn("printed more than is read: it is not heard", answer);
+        let printed = Printed::parse(&outcome.stdout);
+        for object in &printed.objects {
+            answer.add(self.object(object));
         }
-        match serde_json::from_str::<Map<String, Value>>(text) {
-            Ok(said) => self.said(&said, answer),
-            Err(error) => self.warn(
-                format!("printed what begins like JSON and is none ({error}): it is not heard"),
+        if printed.has_other_text && answer.decided == Some(Decided::Allow) {
+            // What a hook repeats of a call may hold such an object.
+            answer.decided = None;
+            self.warn(
+                "printed a consent among other output: it is not used",
                 answer,
-            ),
+            );
         }
+        let doubt = if outcome.is_cut {
+            Some("printed more than 64 KiB")
+        } else if printed.objects.is_empty() && self.decides(&outcome.stderr) {
+            Some("printed its decision on standard error")
+        } else {
+            printed.doubt
+        };
+        if let Some(doubt) = doubt {
+            return self.careful(doubt, answer);
+        }
+        let is_context = matches!(
+            self.rule.event,
+            HookEvent::UserPromptSubmit | HookEvent::SessionStart | HookEvent::SubagentStart
+        );
+        if is_context && printed.objects.is_empty() && !printed.begins_like_json {
+            let text = shown(&outcome.stdout);
+            let text = text.trim();
+            if !text.is_empty() {
+                answer.context.push(cut(text));
+            }
+        }
+    }
+
+    /// What it refused before it was ended.
+    fn refusals(&self, outcome: &HookOutcome, answer: &mut Answer) {
+        for object in Printed::parse(&outcome.stdout).objects {
+            let said = self.object(&object);
+            answer.add(Answer {
+                decided: said.decided.filter(|decided| *decided != Decided::Allow),
+                block: said.block,
+                stop: said.stop,
+                warnings: said.warnings,
+                ..Answer::default()
+            });
+        }
+    }
+
+    fn object(&self, object: &Map<String, Value>) -> Answer {
+        let mut answer = Answer::default();
+        self.said(object, &mut answer);
+        answer
+    }
+
+    /// Whether a hook printed its own input, or the beginning of it.
+    fn is_echo(&self, text: &str) -> bool {
+        let text = text.trim();
+        text.starts_with('{') && self.input.to_string().starts_with(text)
+    }
+
+    /// Whether a text that is not read for decisions holds one.
+    fn decides(&self, text: &str) -> bool {
+        !self.is_echo(text) && !Printed::parse(text).objects.is_empty()
+    }
+
+    /// There may be a decision that cannot be read.
+    fn careful(&self, doubt: &str, answer: &mut Answer) {
+        let event = self.rule.event;
+        let reason = || self.named(&format!("{doubt}: a decision may be in it"));
+        let is_stop = matches!(event, HookEvent::Stop | HookEvent::SubagentStop);
+        let is_active = self.input.get("stop_hook_active") == Some(&Value::Bool(true));
+        let outcome = match event {
+            HookEvent::PreToolUse => {
+                answer.decide(Decided::Ask(reason()));
+                "the call is asked about"
+            }
+            HookEvent::PermissionRequest => {
+                answer.decide(Decided::Ask(reason()));
+                "the question stays open"
+            }
+            // Once is enough: a hook that is never understood must not keep a turn going.
+            HookEvent::Stop | HookEvent::SubagentStop if is_active => "the turn may end",
+            HookEvent::UserPromptSubmit
+            | HookEvent::PreCompact
+            | HookEvent::PostToolUse
+            | HookEvent::PostToolUseFailure
+            | HookEvent::Stop
+            | HookEvent::SubagentStop => {
+                answer.block.get_or_insert_with(reason);
+                if is_stop {
+                    "the turn goes on"
+                } else {
+                    "it counts as a refusal"
+                }
+            }
+            HookEvent::SessionStart
+            | HookEvent::SubagentStart
+            | HookEvent::SessionEnd
+            | HookEvent::Notification => "it is not used",
+        };
+        self.warn(format!("{doubt}: {outcome}"), answer);
     }
 
     fn said(&self, said: &Map<String, Value>, answer: &mut Answer) {
@@ -161,12 +283,12 @@ impl Reader<'_> {
             return;
         };
         let Value::Object(more) = more else {
-            return self.warn("hookSpecificOutput is no object: it is not heard", answer);
+            return self.careful("hookSpecificOutput is no object", answer);
         };
         let about = self.text(more, "hookEventName", answer);
         if about.is_some_and(|about| about != self.rule.event.name()) {
-            let words = "hookSpecificOutput is about another event: it is not heard";
-            return self.warn(words, answer);
+            let words = "hookSpecificOutput is about another event";
+            return self.careful(words, answer);
         }
         self.specific(more, answer);
     }
@@ -178,7 +300,7 @@ impl Reader<'_> {
             HookEvent::PreToolUse | HookEvent::PermissionRequest
         );
         match decision {
-            "approve" | "allow" if about_a_call => answer.decided = Some(Decided::Allow),
+            "approve" | "allow" if about_a_call => answer.decide(Decided::Allow),
             "approve" | "allow" => {}
             "block" | "deny" => self.blocked(&reason.unwrap_or_default(), answer),
             other => self.unknown("decision", other, answer),
@@ -195,9 +317,9 @@ impl Reader<'_> {
                     reason.unwrap_or_else(|| format!("the hook {} says so", self.rule.source));
                 match self.text(more, "permissionDecision", answer).as_deref() {
                     None => {}
-                    Some("allow") => answer.decided = Some(Decided::Allow),
-                    Some("ask") => answer.decided = Some(Decided::Ask(cut(&reason))),
-                    Some("deny") => answer.decided = Some(Decided::Deny(cut(&reason))),
+                    Some("allow") => answer.decide(Decided::Allow),
+                    Some("ask") => answer.decide(Decided::Ask(cut(&reason))),
+                    Some("deny") => answer.decide(Decided::Deny(cut(&reason))),
                     Some(other) => self.unknown("permissionDecision", other, answer),
                 }
                 self.input(more, answer);
@@ -207,12 +329,12 @@ impl Reader<'_> {
                     return;
                 };
                 let Value::Object(decision) = decision else {
-                    return self.warn("decision is no object: it is not heard", answer);
+                    return self.careful("decision is no object", answer);
                 };
                 let message = self.text(decision, "message", answer).unwrap_or_default();
                 match self.text(decision, "behavior", answer).as_deref() {
                     Some("allow") => {
-                        answer.decided = Some(Decided::Allow);
+                        answer.decide(Decided::Allow);
                         self.input(decision, answer);
                     }
                     Some("deny") => {
@@ -238,13 +360,10 @@ impl Reader<'_> {
         }
     }
 
-    /// It wanted something, and nobody knows what.
+    /// A word that is not known in the place of a decision.
     fn unknown(&self, key: &str, word: &str, answer: &mut Answer) {
-        let words = format!("{key} is {:?}, which is not known", short(word, 40));
-        if self.rule.event == HookEvent::PreToolUse {
-            answer.decided = Some(Decided::Ask(self.named(&words)));
-        }
-        self.warn(words, answer);
+        let doubt = format!("{key} is {:?}, which is not known", short(word, 40));
+        self.careful(&doubt, answer);
     }
 
     fn input(&self, said: &Map<String, Value>, answer: &mut Answer) {
@@ -252,15 +371,17 @@ impl Reader<'_> {
             None | Some(Value::Null) => {}
             Some(Value::Object(input)) => {
                 let tool = self.tool.unwrap_or_default();
-                let input = names::with_our_fields(tool, input.clone(), self.told);
+                let none = Value::Null;
+                let told = self.input.get("tool_input").unwrap_or(&none);
+                let input = names::with_our_fields(tool, input.clone(), told);
                 match JsonObject::parse(&Value::Object(input).to_string()) {
                     Ok(input) => answer.input = Some(input),
                     Err(error) => {
-                        self.warn(format!("updatedInput cannot be used: {error}"), answer);
+                        self.careful(&format!("updatedInput cannot be used: {error}"), answer);
                     }
                 }
             }
-            Some(_) => self.warn("updatedInput is no object: it is not taken", answer),
+            Some(_) => self.careful("updatedInput is no object", answer),
         }
     }
 
@@ -279,10 +400,13 @@ impl Reader<'_> {
         let value = said.get(key).filter(|value| !value.is_null())?;
         let read = read(value);
         if read.is_none() {
-            self.warn(
-                format!("{key} is of the wrong type: it is not heard"),
-                answer,
-            );
+            let doubt = format!("{key} is of the wrong type");
+            match key {
+                "continue" | "decision" | "permissionDecision" | "behavior" | "hookEventName" => {
+                    self.careful(&doubt, answer);
+                }
+                _ => self.warn(format!("{doubt}: it is not used"), answer),
+            }
         }
         read
     }

@@ -9,8 +9,11 @@ fn said(event: HookEvent, outcome: &HookOutcome) -> Answer {
         source: "s.toml:3".into(),
         ..HookRule::new(event, "./hook")
     };
-    let told = json!({ "command": "ls" });
-    read(&rule, outcome, Some("bash"), &told)
+    read(&rule, outcome, Some("bash"), &input())
+}
+
+fn input() -> Value {
+    json!({ "hook_event_name": "PreToolUse", "tool_input": { "command": "ls" } })
 }
 
 fn prints(event: HookEvent, stdout: &str) -> Answer {
@@ -68,50 +71,173 @@ fn statuses_say_something() {
 }
 
 #[test]
-fn what_fails_is_told_and_says_nothing() {
-    for (end, expected) in [
-        (HookEnd::TimedOut, "took longer than 60 s and was ended"),
-        (
-            HookEnd::Failed {
-                reason: "no shell".into(),
-            },
-            "did not run: no shell",
-        ),
-    ] {
+fn failed_hook_refuses_only_what_it_refused() {
+    let failed = |end, stdout: &str| {
         let outcome = HookOutcome {
             end,
-            ..HookOutcome::exited(0, "{\"decision\":\"block\"}", "")
+            ..HookOutcome::exited(0, stdout, "")
         };
-        let answer = said(HookEvent::PreToolUse, &outcome);
-        assert!(
-            answer.warnings[0].contains(expected),
-            "{:?}",
-            answer.warnings
-        );
-        assert_eq!(answer.decided, None);
-    }
-    for (printed, expected) in [
-        ("{\"decision\": \"approve\"", "begins like JSON and is none"),
-        ("{\"continue\": \"no\"}", "continue is of the wrong type"),
-        ("{\"hookSpecificOutput\": 3}", "is no object"),
+        said(HookEvent::PreToolUse, &outcome)
+    };
+    let reason = || "no shell".to_owned();
+    let block = "{\"decision\":\"block\",\"reason\":\"r\"}";
+    let answer = failed(HookEnd::Failed { reason: reason() }, block);
+    assert!(answer.warnings[0].contains("did not run: no shell"));
+    assert_eq!(answer.decided, None);
+    let answer = failed(HookEnd::TimedOut, block);
+    assert!(answer.warnings[0].contains("took longer than 60 s and was ended"));
+    assert_eq!(answer.decided, Some(Decided::Deny("r".into())));
+    let answer = failed(HookEnd::TimedOut, "{\"decision\":\"approve\"}");
+    assert_eq!((answer.decided, answer.warnings.len()), (None, 1));
+}
+
+const DENY: &str = r#"{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"no"}}"#;
+
+#[test]
+fn decision_is_found_among_other_output() {
+    let indented = serde_json::to_string_pretty(&serde_json::from_str::<Value>(DENY).unwrap());
+    let indented = indented.unwrap();
+    let sequence = "\u{1b}[1;32mok\u{1b}[0m \u{1b}]0;title\u{7}";
+    let coloured = DENY.replace('"', "\u{1b}[34m\"\u{1b}[0m");
+    for (name, stdout) in [
+        ("a line before", format!("Now using node v20\n{DENY}\n")),
+        ("lines before", format!("a\nb {{}} {{ x }}\n\n{DENY}")),
+        ("no line break before", format!("v20{DENY}")),
+        ("a line after", format!("{DENY}\nbye\n")),
+        ("indented", format!("v20\n{indented}\nbye")),
         (
-            "{\"hookSpecificOutput\": {\"hookEventName\": \"Stop\"}}",
-            "about another event",
+            "another object before",
+            format!("{{\"type\":\"message\"}}\n{DENY}"),
+        ),
+        (
+            "another object after",
+            format!("{DENY}\n{{\"type\":\"message\"}}"),
+        ),
+        ("its input before", format!("{}\n{DENY}", input())),
+        (
+            "a consent before",
+            format!("{{\"decision\":\"approve\"}}\n{DENY}"),
+        ),
+        (
+            "a consent after",
+            format!("{DENY}\n{{\"decision\":\"approve\"}}"),
+        ),
+        ("in a list", format!("[{DENY}]")),
+        ("async", format!("{{\"async\":true}}\n{DENY}")),
+        ("a byte order mark", format!("\u{feff}{DENY}")),
+        ("a byte order mark inside", format!("v20\n\u{feff}{DENY}")),
+        ("CRLF", format!("v20\r\n{DENY}\r\n")),
+        ("a carriage return", format!("{DENY}\rdone")),
+        ("colours before", format!("{sequence}{DENY}")),
+        ("colours inside", coloured),
+        ("an open title", format!("\u{1b}]0;title\n{DENY}")),
+        ("NULs", DENY.chars().flat_map(|c| [c, '\0']).collect()),
+    ] {
+        let answer = prints(HookEvent::PreToolUse, &stdout);
+        assert_eq!(answer.decided, Some(Decided::Deny("no".into())), "{name}");
+        let stdout = stdout.replace(DENY, "{\"decision\":\"block\",\"reason\":\"no\"}");
+        if stdout.contains("block") {
+            for event in [HookEvent::UserPromptSubmit, HookEvent::Stop] {
+                let answer = prints(event, &stdout);
+                assert_eq!(answer.block.as_deref(), Some("no"), "{name}: {event}");
+                assert_eq!(answer.context, [""; 0], "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn unreadable_decision_has_the_careful_outcome() {
+    let cut = |stdout: &str| HookOutcome {
+        is_cut: true,
+        ..HookOutcome::exited(0, stdout, "")
+    };
+    let exited = |stdout: &str| HookOutcome::exited(0, stdout, "");
+    for outcome in [
+        exited("{\"decision\": \"approve\""),
+        exited("v20\n{\"decision\": \"block\""),
+        exited("v20\n{'decision': 'block'}"),
+        exited("\"{\\\"decision\\\":\\\"block\\\"}\""),
+        exited("{decision: block}"),
+        exited("{\"permissionDecision\": \"deny\"}"),
+        exited("{\"decision\": \"refuse\"}"),
+        exited("{\"decision\": false}"),
+        exited("{\"continue\": \"no\"}"),
+        exited("{\"hookSpecificOutput\": 3}"),
+        exited("{\"hookSpecificOutput\": {\"hookEventName\": \"Notification\"}}"),
+        exited("v20\n{\0\"\0\u{fffd}"),
+        cut("{}"),
+        cut("chatter"),
+        HookOutcome::exited(0, "v20", DENY),
+    ] {
+        let text = &outcome.stdout;
+        let answer = said(HookEvent::PreToolUse, &outcome);
+        assert!(matches!(answer.decided, Some(Decided::Ask(_))), "{text}");
+        assert_eq!(answer.warnings.len(), 1, "{text}: {:?}", answer.warnings);
+        let answer = said(HookEvent::PermissionRequest, &outcome);
+        assert!(matches!(answer.decided, Some(Decided::Ask(_))), "{text}");
+        for event in [
+            HookEvent::UserPromptSubmit,
+            HookEvent::Stop,
+            HookEvent::SubagentStop,
+            HookEvent::PreCompact,
+            HookEvent::PostToolUse,
+        ] {
+            let answer = said(event, &outcome);
+            assert!(answer.block.is_some(), "{event}: {text}");
+            assert!(!answer.warnings.is_empty(), "{event}: {text}");
+            assert_eq!(answer.context, [""; 0], "{event}: {text}");
+        }
+        let answer = said(HookEvent::SessionStart, &outcome);
+        assert_eq!((answer.block, answer.context), (None, Vec::new()), "{text}");
+        assert!(!answer.warnings.is_empty(), "{text}");
+    }
+    // A turn is kept going once at most.
+    let rule = HookRule::new(HookEvent::Stop, "./hook");
+    let again = json!({ "stop_hook_active": true });
+    let answer = read(&rule, &cut(""), None, &again);
+    assert_eq!((answer.block, answer.warnings.len()), (None, 1));
+}
+
+#[test]
+fn hook_that_prints_its_input_decides_nothing() {
+    let echo = input().to_string();
+    let start = echo.split_at(20).0;
+    for (stdout, stderr, is_cut) in [
+        (format!("{echo}\n"), String::new(), false),
+        (start.to_owned(), String::new(), true),
+        (String::new(), echo.clone(), false),
+        (
+            serde_json::to_string_pretty(&input()).unwrap(),
+            String::new(),
+            false,
         ),
     ] {
-        let answer = prints(HookEvent::PreToolUse, printed);
-        assert!(
-            answer.warnings[0].contains(expected),
-            "{printed}: {:?}",
-            answer.warnings
-        );
-        assert_eq!((answer.decided, answer.stop), (None, None), "{printed}");
+        for event in HookEvent::ALL {
+            let outcome = HookOutcome {
+                is_cut,
+                ..HookOutcome::exited(0, stdout.as_str(), stderr.as_str())
+            };
+            assert_eq!(
+                said(event, &outcome),
+                Answer::default(),
+                "{event}: {stdout}"
+            );
+        }
     }
-    let cut = HookOutcome {
-        is_cut: true,
-        ..HookOutcome::exited(0, "{}", "")
-    };
-    assert_eq!(said(HookEvent::PreToolUse, &cut).warnings.len(), 1);
+}
+
+#[test]
+fn consent_among_other_output_is_not_used() {
+    let repeated = "checking: echo\n{\"decision\":\"approve\"}\n";
+    let answer = prints(HookEvent::PreToolUse, repeated);
+    assert_eq!((answer.decided, answer.warnings.len()), (None, 1));
+    let alone = "{\"type\":\"message\"}\n{\"decision\":\"approve\"}\n";
+    let answer = prints(HookEvent::PreToolUse, alone);
+    assert_eq!(
+        (answer.decided, answer.warnings.len()),
+        (Some(Decided::Allow), 0)
+    );
 }
 
 #[test]
@@ -167,7 +293,8 @@ fn answers_to_a_question() {
     let no = decide(json!({ "behavior": "deny", "message": "no", "interrupt": true }));
     assert_eq!(no.decided, Some(Decided::Deny("no".into())));
     assert_eq!(no.stop.as_deref(), Some("no"));
-    assert_eq!(decide(json!({ "behavior": "perhaps" })).decided, None);
+    let odd = decide(json!({ "behavior": "perhaps" })).decided;
+    assert!(matches!(odd, Some(Decided::Ask(_))));
 }
 
 #[test]
@@ -180,6 +307,10 @@ fn what_is_printed_is_context_where_it_may_be() {
         );
         assert_eq!(context.is_empty(), !expected, "{event}");
     }
+    let code = "fn a() { b: 1 }\n[{\"a\": 1}]";
+    assert_eq!(prints(HookEvent::UserPromptSubmit, code).context, [code]);
+    let coloured = prints(HookEvent::UserPromptSubmit, "\u{1b}[31mmain\u{1b}[0m");
+    assert_eq!(coloured.context, ["main"]);
     let long = prints(HookEvent::SessionStart, &"ä".repeat(CONTEXT + 7));
     assert!(long.context[0].ends_with("[... 7 more characters of a hook are left out]"));
 }

@@ -14,9 +14,10 @@ use tooloop_exec::{
 };
 use tooloop_tools::{ToolConfinement, Wall};
 
+use super::printed::decode;
 use super::{HookEnd, HookOutcome, HookRule, HookRunner};
 
-/// The most characters that are read of what a hook prints.
+/// The most bytes that are read of what a hook prints.
 const OUTPUT: usize = 64 * 1024;
 
 /// The same of its errors.
@@ -52,6 +53,8 @@ impl CommandRunner {
     ) -> Command {
         let mut line = input.to_string().into_bytes();
         line.push(b'\n');
+        let mut environment = Arc::clone(&self.environment);
+        Arc::make_mut(&mut environment).remove_startup_files();
         Command {
             shell: self.shell.clone(),
             input: Some(line.into()),
@@ -61,22 +64,17 @@ impl CommandRunner {
             time_limit: rule.timeout,
             grace: GRACE,
             leftovers: Some(leftovers),
-            ..Command::new(
-                rule.command.as_str(),
-                self.directory.clone(),
-                Arc::clone(&self.environment),
-            )
+            ..Command::new(rule.command.as_str(), self.directory.clone(), environment)
         }
     }
 
-    fn limits(&self, characters: usize) -> OutputLimits {
+    fn limits(&self, bytes: usize) -> OutputLimits {
         OutputLimits {
-            head: characters,
+            head: 0,
             tail: 0,
-            spool_folder: None,
-            file: None,
-            spool_bytes: 0,
+            raw: bytes,
             mask: self.mask.clone(),
+            ..OutputLimits::default()
         }
     }
 }
@@ -92,18 +90,19 @@ impl HookRunner for CommandRunner {
         let confined = wall.as_ref().map(Wall::confined);
         let command = self.command(rule, &input, leftovers.clone(), confined);
         let processes = self.processes.clone();
+        let mask = self.mask.clone();
         async move {
             // The way to its hosts ends with it.
             let _wall = wall;
             // What it leaves behind ends with it, and with whoever drops this.
             let _ends = leftovers.drop_guard();
-            outcome(processes.run(command).await)
+            outcome(processes.run(command).await, mask.as_ref())
         }
         .boxed()
     }
 }
 
-fn outcome(result: Result<Outcome, StartError>) -> HookOutcome {
+fn outcome(result: Result<Outcome, StartError>, mask: Option<&Mask>) -> HookOutcome {
     let outcome = match result {
         Ok(outcome) => outcome,
         Err(error) => {
@@ -125,11 +124,11 @@ fn outcome(result: Result<Outcome, StartError>) -> HookOutcome {
             reason: "its status is not known".into(),
         },
     };
-    let is_cut = outcome.output.left_out > 0;
+    let is_cut = outcome.output.bytes > OUTPUT as u64;
     HookOutcome {
         end,
-        stdout: text(outcome.output),
-        stderr: text(outcome.errors),
+        stdout: text(&outcome.output, mask),
+        stderr: text(&outcome.errors, mask),
         is_cut,
         duration: outcome.duration,
     }
@@ -142,7 +141,11 @@ fn failed(reason: String) -> HookOutcome {
     }
 }
 
-/// What is kept of it. What is no text is nothing.
-fn text(output: Output) -> String {
-    output.head
+/// The text that was printed. Secrets in UTF-16 show only once it is decoded.
+fn text(output: &Output, mask: Option<&Mask>) -> String {
+    let text = decode(&output.raw);
+    match mask {
+        Some(mask) => mask.cover(&text),
+        None => text,
+    }
 }

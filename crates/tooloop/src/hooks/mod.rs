@@ -22,6 +22,7 @@ mod event;
 mod matcher;
 mod names;
 mod outcome;
+mod printed;
 mod rule;
 mod said;
 mod set;

@@ -21,7 +21,8 @@ pub trait HookRunner: Debug + Send + Sync {
 pub struct HookOutcome {
     /// How it ended.
     pub end: HookEnd,
-    /// What it printed on its standard output, as far as that was kept.
+    /// What it printed on its standard output, as far as that was kept: decoded, otherwise as it was
+    /// printed. [`HookNote`] has it without control characters.
     pub stdout: String,
     /// The same of its standard error.
     pub stderr: String,

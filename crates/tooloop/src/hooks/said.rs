@@ -34,7 +34,7 @@ impl Said {
                 self.input = Some(input);
                 None
             }
-            Some(first) if *first == input => None,
+            Some(first) if first.is_same(&input, &serde_json::Value::Null) => None,
             Some(_) => Some(format!(
                 "hook {source}: another hook has rewritten the input of this call already: this \
                  one's is not taken"

@@ -13,7 +13,7 @@ use tooloop_session::SessionId;
 use tracing::{Instrument, Span};
 
 use super::{HookEvent, HookNote, HookRule, HookRunner, Hooks, Matcher, MatcherError, Said};
-use super::{answer, names};
+use super::{answer, names, printed};
 use crate::Event;
 use crate::event::Broadcast;
 use crate::trace::Trace;
@@ -229,7 +229,6 @@ impl SessionHooks {
             return Said::default();
         };
         let input = self.input(event, &subject);
-        let told = input.get("tool_input").cloned().unwrap_or_default();
         let rules = self.set.rules(event, &self.about(&subject));
         let runs = rules.iter().map(|rule| {
             let timeout = most.map_or(rule.timeout, |most| rule.timeout.min(most));
@@ -237,7 +236,7 @@ impl SessionHooks {
                 timeout,
                 ..(*rule).clone()
             };
-            self.one(rule, subject.tool_use(), input.clone(), &told, &within)
+            self.one(rule, subject.tool_use(), &input, &within)
         });
         let mut said = Said::default();
         for (source, answer) in join_all(runs).await {
@@ -259,8 +258,7 @@ impl SessionHooks {
         &self,
         rule: HookRule,
         tool_use: Option<&ToolUse>,
-        input: Value,
-        told: &Value,
+        input: &Value,
         within: &Span,
     ) -> (String, answer::Answer) {
         let mut note = HookNote {
@@ -276,15 +274,18 @@ impl SessionHooks {
         };
         self.events.send(&Event::Hook(Arc::new(note.clone())));
         let span = Trace::hook_begins(within, &rule);
-        let run = self.set.runner.run(&rule, input);
+        let run = self.set.runner.run(&rule, input.clone());
         let outcome = run.instrument(span.clone()).await;
         Trace::hook_ended(&span, &outcome);
         let tool = tool_use.map(|tool_use| &*tool_use.name);
-        let answer = answer::read(&rule, &outcome, tool, told);
+        let answer = answer::read(&rule, &outcome, tool, input);
         let mut shown = outcome;
-        if answer.is_quiet {
-            shown.stdout.clear();
-        }
+        shown.stdout = if answer.is_quiet {
+            String::new()
+        } else {
+            printed::shown(&shown.stdout)
+        };
+        shown.stderr = printed::shown(&shown.stderr);
         note.outcome = Some(shown);
         self.events.send(&Event::Hook(Arc::new(note)));
         (rule.source, answer)

@@ -49,6 +49,8 @@ pub struct JobSettings {
     pub time_limit: Duration,
     /// After how long a silence a job is taken to wait, if its last line asks for an answer.
     pub stall_after: Duration,
+    /// For a session that ends by itself: for how long its end waits for jobs.
+    pub end_waits: Option<Duration>,
 }
 
 impl Default for JobSettings {
@@ -59,6 +61,7 @@ impl Default for JobSettings {
             kept: 100,
             time_limit: Duration::MAX,
             stall_after: Duration::from_secs(45),
+            end_waits: None,
         }
     }
 }
@@ -119,6 +122,31 @@ impl Jobs {
         start: Start<'_>,
     ) -> Result<Result<String, StartError>, ToolError> {
         let context = start.context;
+        let ending = match start.settings.end_waits {
+            _ if context.background.ends_with_answer() => {
+                " Your answer ends the job, and nothing is told of it then: if you need its result, \
+                 wait for it with job_output first."
+                    .to_owned()
+            }
+            Some(Duration::ZERO) => {
+                " Your answer ends the run and the job: if you need its result, wait for it with \
+                 job_output first."
+                    .to_owned()
+            }
+            Some(wait) => format!(
+                " After your answer the run waits for it, for {} s at most, and a job that still \
+                 runs then fails the run: end one that you no longer need with job_stop.",
+                wait.as_secs_f64()
+            ),
+            None => String::new(),
+        };
+        let promise = if context.background.ends_with_answer()
+            || start.settings.end_waits == Some(Duration::ZERO)
+        {
+            ""
+        } else {
+            "A notice comes when it ends. "
+        };
         let (job, started) = self.begin(start)?;
         let mut starting = Starting {
             jobs: self,
@@ -135,8 +163,8 @@ impl Jobs {
         }
         starting.job = None;
         Ok(Ok(format!(
-            "{} runs in the background; its output goes to {}\nA notice comes when it ends. \
-             job_output shows what it prints, job_stop ends it.",
+            "{} runs in the background; its output goes to {}\n{promise}job_output shows what it \
+             prints, job_stop ends it.{ending}",
             job.id,
             job.path.display()
         )))

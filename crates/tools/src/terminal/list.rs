@@ -77,7 +77,7 @@ impl Terminals {
         list.newest += 1;
         let id = format!("term_{}", list.newest);
         let (sender, printed) = watch::channel(0);
-        let work = background.begin(format!("{id}: {title}"));
+        let work = background.begin_untold(format!("{id}: {title}"));
         let live = Arc::new(Live::new(
             id,
             title,

@@ -4,7 +4,7 @@ use super::*;
 use crate::settings::key::{find, nearest};
 
 /// A key, a good value in TOML, the same for a variable, and how it is shown.
-const GOOD: [(&str, &str, &str, &str); 50] = [
+const GOOD: [(&str, &str, &str, &str); 51] = [
     ("model", "\"m-1\"", "m-1", "\"m-1\""),
     ("fallback_model", "'other'", "other", "\"other\""),
     ("explore_model", "'small'", "small", "\"small\""),
@@ -56,6 +56,7 @@ const GOOD: [(&str, &str, &str, &str); 50] = [
     ("retry_max_total_ms", "5", "5", "5"),
     ("retry_after_max_ms", "6", "6", "6"),
     ("tool_timeout_ms", "600000", "600000", "600000"),
+    ("background_wait_ms", "0", "0", "0"),
     ("max_parallel_tools", "1", "1", "1"),
     ("tools", "\"Read, bash\"", "Read bash", "\"bash,read\""),
     (

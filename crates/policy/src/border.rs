@@ -160,19 +160,14 @@ impl Call<'_> {
         if own.peek().is_none() {
             return false;
         }
-        // A link can lead a redirection elsewhere, so a line that gets paths is another matter.
-        let only_talks = || {
-            line.needs.iter().all(|need| match need.grant {
-                Grant::Network | Grant::Host(_) => true,
-                Grant::Write(_) | Grant::Unconfined => !self.is_beyond(&need.grant),
-            })
-        };
-        match part {
-            Part::Redirect(_) if own.clone().all(|need| !self.is_beyond(&need.grant)) => {
-                only_talks()
-            }
-            Part::Redirect(_) | Part::Command(_) => own.all(|need| self.is_given(&need.grant)),
+        let is_within = |need: &&Need| !self.is_beyond(&need.grant);
+        if own.clone().all(|need| is_within(&need)) {
+            // Without the sandbox, a link could lead a redirection anywhere.
+            let mut all = line.needs.iter();
+            let is_held = !all.any(|need| need.grant == Grant::Unconfined);
+            return matches!(part, Part::Redirect(_)) && is_held;
         }
+        own.all(|need| is_within(&need) || self.is_given(&need.grant))
     }
 
     /// What the lines need beyond the sandbox, in words.

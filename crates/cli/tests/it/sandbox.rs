@@ -833,20 +833,25 @@ fn a_rule_for_a_program_brings_no_path() {
 fn a_call_is_judged_where_the_one_before_it_leads() {
     needs_sandbox!(outside);
     let scratch = Scratch::new();
-    std::fs::create_dir_all(scratch.workspace().join("a/b")).unwrap();
-    let leave = format!("cd {}", outside.path().display());
-    let back = format!("cd {}/a", scratch.workspace().display());
+    let added = outside.path().canonicalize().unwrap().join("added");
+    std::fs::create_dir_all(added.join("a/b")).unwrap();
+    let (deep, back) = (
+        format!("cd {}/a/b", added.display()),
+        format!("cd {}", added.display()),
+    );
     let server = ModelServer::start([
-        API.bashes(&[("leave", &leave), ("escape", "echo x > made")]),
-        API.bashes(&[("back", &back), ("inside", "echo x > b/in")]),
+        bash("enter", &deep),
+        API.bashes(&[("back", &back), ("escape", "echo x > ../made")]),
+        API.bashes(&[("down", "cd a"), ("inside", "echo x > b/in")]),
         API.say("done"),
     ]);
-    let done = finish(&careful(&scratch, &server).arg("go").start());
+    let run = careful(&scratch, &server).arg("--add-dir").arg(&added);
+    let done = finish(&run.arg("go").start());
     assert_eq!(done.answer(), "done");
     let (text, is_error) = done.tool_result("escape");
     assert!(is_error && text.starts_with("permission denied"), "{text}");
     assert!(!outside.path().join("made").exists());
-    assert!(scratch.workspace().join("a/b/in").exists());
+    assert!(added.join("a/b/in").exists());
 }
 
 #[test]
@@ -1046,7 +1051,8 @@ fn a_grant_for_a_new_path_gives_only_that_path() {
         format!("exec 2>&-; {script}\n"),
     )
     .unwrap();
-    let rule = format!("Sandbox(write:{out}/**)");
+    // All of a line has the grant, so the script needs a rule of its own.
+    let rule = format!("Sandbox(write:{out}/**), Bash(sh s.sh *)");
     let ruled = |scratch: &Scratch, server: &ModelServer| {
         confined(scratch, server).args(["--allowedTools", &rule, "--allowedTools", "Bash(*)"])
     };

@@ -156,7 +156,7 @@ const PLACES: [&str; 50] = [
 fn the_stories_lead_everywhere() {
     let mut runner = TestRunner::deterministic();
     let mut seen = BTreeSet::new();
-    for _ in 0..1_500 {
+    for _ in 0..3_000 {
         let (replies, actions) = story().new_tree(&mut runner).unwrap().current();
         let mut world = World::new(replies);
         for action in actions {

@@ -143,7 +143,6 @@ impl Boundary {
         boundary
     }
 
-
     /// Whether a path (absolute, links resolved) may be written.
     #[must_use]
     pub fn lets_write(&self, path: &Path) -> bool {

@@ -41,8 +41,6 @@ pub(crate) struct Records {
 #[derive(Debug)]
 struct Telling {
     call: u64,
-    /// Its end has come; it is told with what the reply used.
-    is_over: bool,
     /// The signatures of blocks that have not ended.
     signatures: HashMap<usize, String>,
 }
@@ -153,8 +151,8 @@ impl Records {
         let mut records = Vec::new();
         if let Entry::Message(message) = entry
             && let Message::Assistant(reply) = message.message()
-            && let Some(told) = self.telling.remove(&self.parent)
-            && told.is_over
+            && self.telling.remove(&self.parent).is_some()
+            && reply.stop_reason.is_some()
         {
             let event = json!({
                 "type": "message_delta",
@@ -389,7 +387,6 @@ impl Records {
             }));
             let telling = Telling {
                 call,
-                is_over: false,
                 signatures: HashMap::new(),
             };
             self.telling.insert(self.parent.clone(), telling);
@@ -708,11 +705,10 @@ impl Telling {
                 }
                 json!({ "type": "content_block_stop", "index": index })
             }
-            StreamEvent::MessageStop { .. } => {
-                self.is_over = true;
-                return;
-            }
-            StreamEvent::MessageStart { .. } | StreamEvent::Usage(_) => return,
+            // The end is told with what the reply used, once that is known.
+            StreamEvent::MessageStart { .. }
+            | StreamEvent::MessageStop { .. }
+            | StreamEvent::Usage(_) => return,
         };
         events.push(event);
     }

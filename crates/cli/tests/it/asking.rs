@@ -385,8 +385,8 @@ fn what_a_host_asks_for_is_done_or_refused_with_words() {
     };
     let begun = control("a", json!({ "subtype": "initialize", "hooks": null }));
     assert_eq!(begun["response"]["models"][0]["value"], "m");
-    let hooks = json!({ "subtype": "initialize", "hooks": { "PreToolUse": [{}] } });
-    assert_eq!(control("b", hooks)["subtype"], "error");
+    let again = json!({ "subtype": "initialize", "agents": {} });
+    assert_eq!(control("b", again)["subtype"], "success");
     for (id, mode, subtype) in [
         ("c", "bypassPermissions", "error"),
         ("d", "yolo", "error"),

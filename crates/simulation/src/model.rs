@@ -238,12 +238,13 @@ impl World {
                 served.shown |= !text.is_empty() && !served.is_summary;
             }
             StreamEvent::BlockStart {
-                block: BlockStart::ToolUse { name, .. },
+                block: BlockStart::ToolUse { id, name },
                 index,
             } => {
                 served.shown |= !served.is_summary;
                 served.calls.push(ServedCall {
                     index: *index,
+                    id: id.clone(),
                     tool: tools::kind(name).unwrap_or(ToolKind::Gone),
                     input: String::new(),
                     complete: false,

@@ -14,7 +14,7 @@ use tooloop_model::{
 
 use crate::bills::Bill;
 use crate::law::Law;
-use crate::world::{Ended, World};
+use crate::world::{Ended, ServedCall, World};
 
 /// What the entries say about the newest turn and the newest message.
 #[derive(Default)]
@@ -359,13 +359,20 @@ impl World {
             return self.break_law(Law::Truth, "the model said nothing in this life");
         };
         let stopped = served.stop.is_some() && !served.failed;
-        let same_calls = reply.tool_uses().count() == served.calls.len()
+        let expected = expected_calls(&served.calls);
+        let same_calls = reply.tool_uses().count() == expected.len()
             && reply
                 .tool_uses()
-                .zip(&served.calls)
-                .all(|(tool_use, served)| {
+                .zip(&expected)
+                .all(|(tool_use, (served, is_valid))| {
+                    let input = ToolInput::parse(&served.input);
+                    let is_error = matches!(tool_use.input, ToolInput::Invalid { .. });
                     tool_use.name == crate::tools::name(served.tool)
-                        && tool_use.input == tooloop_model::ToolInput::parse(&served.input)
+                        && if *is_valid {
+                            tool_use.input == input
+                        } else {
+                            is_error
+                        }
                 });
         let model = served.model.clone();
         let (text, usage, stop) = (served.text.clone(), served.usage, served.stop.clone());
@@ -441,4 +448,20 @@ impl World {
             }
         }
     }
+}
+
+/// The calls of a reply that are recorded, and whether each keeps its input. A second call under one id
+/// is dropped if it is the same call; if it is another one, it is recorded as invalid.
+fn expected_calls(served: &[ServedCall]) -> Vec<(&ServedCall, bool)> {
+    let mut expected = Vec::new();
+    for (place, call) in served.iter().enumerate() {
+        let mut before = served.iter().take(place);
+        let first = before.find(|other| !call.id.0.is_empty() && other.id == call.id);
+        match first {
+            None => expected.push((call, true)),
+            Some(first) if first.tool == call.tool && first.input == call.input => {}
+            Some(_) => expected.push((call, false)),
+        }
+    }
+    expected
 }

@@ -233,6 +233,8 @@ pub(crate) struct Served {
 
 pub(crate) struct ServedCall {
     pub(crate) index: usize,
+    /// As the model wrote it.
+    pub(crate) id: ToolUseId,
     pub(crate) tool: ToolKind,
     pub(crate) input: String,
     pub(crate) complete: bool,

@@ -104,6 +104,7 @@ fn calls_stay_inside(sandbox: &str, outside: &Path) {
     let server = ModelServer::start(replies.collect::<Vec<_>>());
     let run = asking(&scratch, &server, API)
         .env("TOOLOOP_SANDBOX", sandbox)
+        .env("TOOLOOP_CONTEXT_WINDOW", "1000000")
         .args(["--output-format", "stream-json"])
         .args(["--permission-mode", "acceptEdits"])
         .args([

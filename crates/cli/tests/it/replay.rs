@@ -76,9 +76,10 @@ both! {
         let kinds: Vec<_> = records.iter().map(|record| record["type"].as_str().unwrap()).collect();
         assert_eq!(kinds.first().copied(), Some("system"));
         assert_eq!(kinds.last().copied(), Some("result"));
-        // What a run tells, and no less.
+        // What a run tells, and the prompts, which a run repeats only if it is asked to.
         let of = |records: &[Value], kind: &str| {
             let records = records.iter().filter(|record| record["type"] == kind);
+            let records = records.filter(|record| record["message"]["content"][0]["type"] != "text" || kind != "user");
             records.map(|record| record["message"].clone()).collect::<Vec<_>>()
         };
         for kind in ["user", "assistant"] {

@@ -19,8 +19,12 @@ fn sessions(scratch: &Scratch, arguments: &[&str]) -> Finished {
 }
 
 fn lines(scratch: &Scratch, arguments: &[&str]) -> Vec<String> {
+    lines_with_status(scratch, arguments, 0)
+}
+
+fn lines_with_status(scratch: &Scratch, arguments: &[&str], status: i32) -> Vec<String> {
     let done = sessions(scratch, arguments);
-    assert_eq!(done.code, Some(0), "{done}");
+    assert_eq!(done.code, Some(status), "{done}");
     done.stdout
         .lines
         .iter()
@@ -142,7 +146,7 @@ both! {
         let scratch = Scratch::new();
         let session = three_turns(&scratch, api);
         fs::write(scratch.workspace().join("old"), "mine\n").unwrap();
-        let done = lines(&scratch, &["rewind", &session, "1", "--files"]);
+        let done = lines_with_status(&scratch, &["rewind", &session, "1", "--files"], 65);
         let told = "old was changed by somebody else meanwhile: --force restores it too";
         assert!(done.contains(&told.into()), "{done:?}");
         assert_eq!(read(&scratch, "old").as_deref(), Some("mine\n"));

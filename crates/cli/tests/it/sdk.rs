@@ -222,7 +222,8 @@ fn no_line_of_a_run_is_too_long() {
         API.call("a", "write", &json!({ "path": "big.txt", "content": text })),
         API.say(&"y".repeat(1_500_000)),
     ]);
-    let running = front_end(&scratch, &server, API).start();
+    let run = front_end(&scratch, &server, API).env("TOOLOOP_CONTEXT_WINDOW", "4000000");
+    let running = run.start();
     speak(&running, &"z".repeat(1_200_000));
     running.close_stdin();
     let done = finish(&running);

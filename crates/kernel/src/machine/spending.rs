@@ -133,7 +133,10 @@ impl Kernel {
         let messages = self.transcript.messages();
         let fixed = || estimate::fixed(&self.settings.system, &self.settings.tools);
         let rest = |from: usize| estimate::most(messages.get(from..).unwrap_or_default());
-        match self.count() {
+        // What is spent is what the provider counts, so its count holds here even where it is
+        // implausible.
+        let same = self.counted_by == self.asked().model;
+        match self.transcript.count().filter(|_| same) {
             Some(count) => {
                 // The count is that of a request with these very definitions, or of one before the
                 // resume with others.

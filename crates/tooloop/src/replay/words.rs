@@ -197,8 +197,13 @@ mod tests {
         let text = text.into_iter().filter(|_| names.is_empty());
         for (index, block) in blocks.chain(text).enumerate() {
             let start = StreamEvent::BlockStart { index, block };
+            let text = StreamEvent::TextDelta {
+                index,
+                text: "wrong".into(),
+            };
+            let text = names.is_empty().then_some(text);
             let stop = StreamEvent::BlockStop { index };
-            for event in [start, stop] {
+            for event in [Some(start), text, Some(stop)].into_iter().flatten() {
                 effects.extend(kernel.step(Input::Stream { call, event }));
             }
         }

@@ -151,7 +151,9 @@ fn a_date_to_come_back_at() {
         let begun = Instant::now();
         let answer = |request: &tooloop_testkit::CapturedRequest| {
             let busy = || API.error(529, "overloaded_error", "busy");
-            let date = |seconds| date_in(Duration::from_secs(seconds));
+            // One moment for both: they are written in whole seconds.
+            let now = std::time::SystemTime::now();
+            let date = |seconds| date_at(now + Duration::from_secs(seconds));
             match request.index {
                 0 => busy()
                     .header("date", &date(0))
@@ -169,9 +171,8 @@ fn a_date_to_come_back_at() {
     }
 }
 
-/// The date of a moment from now, as HTTP writes it.
-fn date_in(time: Duration) -> String {
-    let at = std::time::SystemTime::now() + time;
+/// The date of a moment, as HTTP writes it.
+fn date_at(at: std::time::SystemTime) -> String {
     let seconds = at
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap()

@@ -100,6 +100,12 @@ impl Background {
         promised.map(|work| work.title.clone()).collect()
     }
 
+    /// Whether any work has ever begun.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.0.lock().newest > 0
+    }
+
     /// Whether there are notices that nobody has taken.
     #[must_use]
     pub fn has_notices(&self) -> bool {

@@ -197,6 +197,12 @@ impl Session {
         self.background.promised()
     }
 
+    /// Whether any background work has begun in this session since it was opened.
+    #[must_use]
+    pub fn has_begun_background(&self) -> bool {
+        self.background.has_begun()
+    }
+
     /// Whether background work has said something that has not reached the session yet:
     /// [`Session::noticed`] waits for that.
     #[must_use]

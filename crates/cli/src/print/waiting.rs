@@ -48,6 +48,9 @@ impl Run<'_> {
     /// The next turn that background work begins; `None` if no work is under way any more.
     async fn next_turn(&mut self) -> Result<Option<Done>, Failure> {
         let session = self.session;
+        if !session.has_begun_background() {
+            return Ok(None);
+        }
         let end = Instant::now().checked_add(self.background_wait);
         loop {
             // In this order: work says how it ended before it is over.

@@ -20,8 +20,9 @@ fn folder() -> Scratch {
 
 /// Whether the marker was made, and what was said meanwhile.
 fn tries(scratch: &Scratch, arguments: &[&str]) -> (bool, String) {
-    std::fs::remove_file(scratch.marker()).unwrap_or_default();
-    let command = format!("touch {}", scratch.marker().display());
+    let marker = scratch.workspace().join("made");
+    std::fs::remove_file(&marker).unwrap_or_default();
+    let command = format!("touch {}", marker.display());
     let server = ModelServer::start([Api::Messages.bash("c", &command), Api::Messages.say("ok")]);
     let run = asking(scratch, &server, Api::Messages)
         .args(arguments)
@@ -30,7 +31,7 @@ fn tries(scratch: &Scratch, arguments: &[&str]) -> (bool, String) {
     // The run goes on whatever is left out.
     finished.assert_code(0);
     server.assert_clean();
-    (scratch.marker().exists(), finished.stderr.text())
+    (marker.exists(), finished.stderr.text())
 }
 
 fn trust(scratch: &Scratch, arguments: &[&str]) -> (i32, String) {

@@ -81,8 +81,10 @@ async fn go_back(
     });
     lines.retain(|line| !line.is_empty());
     let files = &rewound.files;
-    let is_whole =
-        files.lost.is_empty() && files.changed_by_others.is_empty() && files.unknown.is_empty();
+    // With --force, files that others changed are restored too.
+    let is_whole = files.lost.is_empty()
+        && (args.force || files.changed_by_others.is_empty())
+        && files.unknown.is_empty();
     let printed = print(&lines)?;
     Ok(match printed {
         Status::Done if !is_whole => Status::NotRestored,

@@ -237,9 +237,8 @@ fn names_a_secret(name: &str, value: &str) -> bool {
         // The working directory.
         let is_ordinary =
             |one: &&str| (*one != "PWD" || is_lone) && (*one == word || *one == singular);
-        !ORDINARY_WORDS.iter().any(|one| is_ordinary(one))
-            && (SECRET_WHOLE_WORDS.iter().any(|secret| is_word(secret))
-                || SECRET_WORDS.iter().any(|secret| ends(secret)))
+        !ORDINARY_WORDS.iter().any(is_ordinary)
+            && (SECRET_WHOLE_WORDS.iter().any(is_word) || SECRET_WORDS.iter().any(ends))
     };
     let ends = words.last().is_some_and(|last| SECRET_ENDS.contains(last));
     let is_doubtful = || words.iter().any(|word| VALUE_DECIDES.contains(word));

@@ -182,6 +182,10 @@ impl Kind {
             ("permission denied, not run", Self::Denied),
             ("the input of this call is not", Self::Broken),
             ("your output was cut", Self::Broken),
+            (
+                "nothing was run: this call came with the id of",
+                Self::Broken,
+            ),
             ("there is no tool named", Self::Unknown),
             ("invalid input for", Self::Misfit),
             ("interrupted, outcome unknown", Self::OutcomeUnknown),

@@ -279,15 +279,16 @@ impl World {
             }
             StreamEvent::MessageStop { stop_reason } => {
                 served.stop = Some(stop_reason.clone());
-                let blank = served.text.trim().is_empty() && served.calls.is_empty();
+                let blank = served.text.trim().is_empty()
+                    && served.calls.is_empty()
+                    && !served.has_vendor_block;
                 let explained = matches!(
                     stop_reason,
                     StopReason::MaxTokens
                         | StopReason::Refusal
                         | StopReason::ContentFilter
                         | StopReason::ContextWindow
-                        | StopReason::Pause
-                );
+                ) || (*stop_reason == StopReason::Pause && !served.is_summary);
                 self.life.overloads = 0;
                 if blank && !explained {
                     served.failed = true;
@@ -295,6 +296,10 @@ impl World {
                     self.see("empty reply");
                 }
             }
+            StreamEvent::BlockStart {
+                block: BlockStart::Vendor(_),
+                ..
+            } => served.has_vendor_block = true,
             StreamEvent::MessageStart { .. }
             | StreamEvent::BlockStart { .. }
             | StreamEvent::VendorDelta { .. } => {}

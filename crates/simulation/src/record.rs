@@ -452,7 +452,7 @@ impl World {
 
 /// The calls of a reply that are recorded, and whether each keeps its input. A second call under one id
 /// is dropped if it is the same call; if it is another one, it is recorded as invalid.
-fn expected_calls(served: &[ServedCall]) -> Vec<(&ServedCall, bool)> {
+pub(crate) fn expected_calls(served: &[ServedCall]) -> Vec<(&ServedCall, bool)> {
     let mut expected = Vec::new();
     for (place, call) in served.iter().enumerate() {
         let mut before = served.iter().take(place);

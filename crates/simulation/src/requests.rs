@@ -278,7 +278,8 @@ fn speaks(content: &[Content], fault: &mut impl FnMut(&str)) {
     }
 }
 
+/// Whether an id can be sent. Ids go back to their provider as they came; a codec replaces what its
+/// format cannot carry.
 fn usable(id: &ToolUseId) -> bool {
-    let ours = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-    (1..=64).contains(&id.0.len()) && id.0.bytes().all(ours)
+    !id.0.trim().is_empty()
 }

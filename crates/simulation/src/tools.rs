@@ -7,6 +7,7 @@ use tooloop_policy::Access;
 use tooloop_tool::{DynTool, ToolContext, ToolError, ToolFuture, ToolOutput};
 
 use crate::law::Law;
+use crate::record::expected_calls;
 use crate::script::{Advised, CallPlan, How, Moment, Place, Script, ToolKind};
 use crate::world::{Run, Shared, World};
 
@@ -270,8 +271,12 @@ impl World {
         let early = runs.filter(|run| run.call == call && run.read_only).count();
         let served = self.life.served.as_ref();
         let free = served.map_or(0, |served| {
-            let calls = served.calls.iter();
-            calls.take_while(|call| call.complete && call.free).count()
+            let calls = expected_calls(&served.calls).into_iter();
+            let calls = calls.filter(|(_, is_valid)| *is_valid);
+            calls
+                .map(|(call, _)| call)
+                .take_while(|call| call.complete && call.free)
+                .count()
         });
         self.require(Law::OnceOnly, early < free, || {
             format!("{id} begins early, {free} calls may and {early} did")

@@ -221,6 +221,8 @@ pub(crate) struct Served {
     /// Whether anything has come that a front end shows.
     pub(crate) shown: bool,
     pub(crate) calls: Vec<ServedCall>,
+    /// Whether a block came whose contents only its vendor knows.
+    pub(crate) has_vendor_block: bool,
     pub(crate) usage: Usage,
     pub(crate) stop: Option<StopReason>,
     /// It ended otherwise.

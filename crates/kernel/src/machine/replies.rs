@@ -449,24 +449,19 @@ impl Kernel {
 
     /// What the provider refused, if the conversation can go on without it: what is new first.
     fn refused_part(&self, error: &ModelError) -> Option<LeftOut> {
-        match error.kind {
-            ModelErrorKind::ThinkingRefused => {
-                self.transcript.has_thinking().then_some(LeftOut::Thinking)
-            }
-            ModelErrorKind::AttachmentRefused => match self.transcript.attachments() {
-                (true, true) => Some(LeftOut::NewAttachments),
-                (true, false) | (false, true) => Some(LeftOut::Attachments),
-                (false, false) => None,
-            },
-            // The request has too many bytes, whatever its tokens are.
-            ModelErrorKind::ContextTooLong if error.status == Some(413) => {
-                match self.transcript.attachments() {
-                    (true, true) => Some(LeftOut::OldAttachments),
-                    (true, false) | (false, true) => Some(LeftOut::Attachments),
-                    (false, false) => None,
-                }
-            }
-            _ => None,
+        if error.kind == ModelErrorKind::ThinkingRefused {
+            return self.transcript.has_thinking().then_some(LeftOut::Thinking);
+        }
+        // With the status 413 the request has too many bytes, whatever its tokens are.
+        let is_large = error.kind == ModelErrorKind::ContextTooLong && error.status == Some(413);
+        if !is_large && error.kind != ModelErrorKind::AttachmentRefused {
+            return None;
+        }
+        match self.transcript.attachments() {
+            (true, true) if is_large => Some(LeftOut::OldAttachments),
+            (true, true) => Some(LeftOut::NewAttachments),
+            (true, false) | (false, true) => Some(LeftOut::Attachments),
+            (false, false) => None,
         }
     }
 

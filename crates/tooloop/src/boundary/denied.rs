@@ -114,7 +114,7 @@ mod tests {
             ..Policy::default()
         };
         let policy = policy.anchored(&work, None);
-        let mut found = DeniedFiles::find(&policy.denied_paths(), &[work.clone()]);
+        let mut found = DeniedFiles::find(&policy.denied_paths(), std::slice::from_ref(&work));
         found.hidden.sort();
         let mut hidden = vec![
             PathBuf::from("/etc/shadow"),

@@ -66,11 +66,10 @@ impl Printed {
 /// Decodes what a hook printed: UTF-8 or UTF-16, with a byte order mark or without. Behind text in
 /// UTF-8, text in UTF-16 is decoded from its byte order mark on.
 pub(super) fn decode(bytes: &[u8]) -> String {
-    const MARKS: [([u8; 2], fn([u8; 2]) -> u16); 2] = [
-        ([0xff, 0xfe], u16::from_le_bytes),
+    for (mark, unit) in [
+        ([0xff, 0xfe], u16::from_le_bytes as Unit),
         ([0xfe, 0xff], u16::from_be_bytes),
-    ];
-    for (mark, unit) in MARKS {
+    ] {
         let found = bytes.windows(2).position(|pair| pair == mark);
         if let Some((before, wide)) = found.and_then(|at| bytes.split_at_checked(at))
             && (before.is_empty() || wide.contains(&0))
@@ -93,7 +92,10 @@ pub(super) fn decode(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> String {
+/// Reads a unit of UTF-16 in one byte order.
+type Unit = fn([u8; 2]) -> u16;
+
+fn utf16(bytes: &[u8], unit: Unit) -> String {
     let units: Vec<u16> = bytes.as_chunks().0.iter().copied().map(unit).collect();
     String::from_utf16_lossy(&units)
 }

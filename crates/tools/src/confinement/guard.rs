@@ -441,7 +441,7 @@ mod tests {
         fs::hard_link(world.at("w/kept/.mcp"), world.at("w/c/.mcp")).unwrap();
         fs::set_permissions(
             world.at("w/c/.agent/hooks"),
-            std::os::unix::fs::PermissionsExt::from_mode(0),
+            std::os::unix::fs::PermissionsExt::from_mode(0o0),
         )
         .unwrap();
         assert_eq!(

@@ -239,10 +239,9 @@ impl Staging {
         let (Some(way), Some(name)) = (granted.parent(), granted.file_name()) else {
             return Ok(());
         };
-        let from = match Parent::open(&staged.shown.path.join(way)) {
-            Ok(from) => from,
+        let Ok(from) = Parent::open(&staged.shown.path.join(way)) else {
             // It was not made, or a link stands on the way to it.
-            Err(_) => return Ok(()),
+            return Ok(());
         };
         if fs::symlink_metadata(from.entry(name)).is_err() {
             return Ok(());

@@ -303,7 +303,6 @@ fn a_signal_while_the_prompt_is_awaited() {
     for (signal, status) in ending() {
         let (scratch, server) = (Scratch::new(), server_that_says(Vec::new()));
         let front = front_end(&scratch, &server, API).start();
-        session_of(&front);
         let piped = tooloop(&scratch, &server, API).stdin(Stdin::Silent).start();
         piped.write_stdin(b"half a ").unwrap();
         for running in [&piped, &front] {

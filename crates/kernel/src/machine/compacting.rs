@@ -516,6 +516,7 @@ impl Kernel {
             compaction.too_long = compaction.too_long.saturating_add(1);
             if compaction.too_long > SMALLER {
                 self.turn.failures = 0;
+                self.turn.empty_replies = 0;
                 let words = format!("the request for the summary is too long: {}", error.message);
                 return self.compaction_failed(words, out);
             }

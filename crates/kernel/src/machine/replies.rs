@@ -441,6 +441,7 @@ impl Kernel {
             Retry::No if calling.is_summary => {
                 // What is asked next is asked for the first time.
                 self.turn.failures = 0;
+                self.turn.empty_replies = 0;
                 self.compaction_failed(format!("no summary was written: {error}"), out);
             }
             Retry::No => self.end(TurnEnd::ModelError { error, attempts }, out),

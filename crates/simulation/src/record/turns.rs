@@ -200,8 +200,10 @@ impl World {
             // What was tried in vain was another request.
             self.record.failures = 0;
         }
-        if !std::mem::take(&mut self.record.is_retry)
-            && let Some(steps) = &mut self.life.since_room
+        let is_retry = std::mem::take(&mut self.record.is_retry);
+        // A step that was first tried before room was made counts from its next try on.
+        if let Some(steps) = &mut self.life.since_room
+            && (!is_retry || *steps == 0)
         {
             *steps += 1;
         }

@@ -10,6 +10,7 @@ mod control;
 mod demo;
 mod doctor;
 mod exit;
+mod hook_scripts;
 mod initialize;
 mod input;
 mod interactive;

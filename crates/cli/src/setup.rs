@@ -27,6 +27,7 @@ use self::provider::{provider, with_model};
 use crate::args::RunArgs;
 use crate::callbacks::ProgramRunner;
 use crate::exit::{Failure, Status};
+use crate::hook_scripts::KnownScripts;
 use crate::initialize::Initialize;
 use crate::input;
 use crate::knowledge::{self, Calls};
@@ -506,16 +507,17 @@ fn hooks(
         environment.set(name, workspace);
     }
     let shell = settings.shell.as_ref();
+    let commands = Arc::new(CommandRunner {
+        processes: processes.clone(),
+        environment: Arc::new(environment),
+        directory: workspace.to_owned(),
+        shell: shell.map_or_else(|| Shell::system().clone(), Shell::at),
+        confinement: wall.confinement.clone().filter(|_| settings.sandbox_hooks),
+        mask: mask(settings),
+    });
     Hooks {
         rules: settings.hooks.clone(),
-        runner: Arc::new(CommandRunner {
-            processes: processes.clone(),
-            environment: Arc::new(environment),
-            directory: workspace.to_owned(),
-            shell: shell.map_or_else(|| Shell::system().clone(), Shell::at),
-            confinement: wall.confinement.clone().filter(|_| settings.sandbox_hooks),
-            mask: mask(settings),
-        }),
+        runner: Arc::new(KnownScripts::new(commands, &settings.hooks, workspace)),
     }
 }
 

@@ -59,6 +59,16 @@ pub(crate) use sandbox::Sandbox;
 pub(crate) use served::served;
 pub(crate) use widening::{Approvals, Widening};
 
+/// The paths within a workspace that a hook's command may mean, whether or not anything is there.
+pub(crate) fn named_scripts(command: &str, workspace: &Path) -> Vec<PathBuf> {
+    let variables = [
+        (PROJECT_FOLDER_VARIABLE, workspace),
+        (compat::PROJECT_FOLDER_VARIABLE, workspace),
+        ("PWD", workspace),
+    ];
+    script::named(command, workspace, &variables).unwrap_or_default()
+}
+
 use file::Demand;
 use key::KEYS;
 use loader::Loader;

@@ -181,6 +181,15 @@ impl Pty {
         modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG)
     }
 
+    /// Waits until the program reads single keys.
+    pub(crate) fn has_the_terminal(&self) {
+        let deadline = Instant::now() + LONG;
+        while self.is_restored() {
+            assert!(Instant::now() < deadline, "it does not take the terminal");
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+
     /// Waits for the end and gives the exit status.
     pub(crate) fn ends(&mut self) -> i32 {
         let deadline = Instant::now() + LONG;

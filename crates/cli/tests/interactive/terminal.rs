@@ -90,6 +90,7 @@ fn a_stopped_process_gives_the_terminal_back_and_takes_it_again() {
     person.is_stopped();
     assert!(person.is_restored());
     person.signal(Signal::CONT);
+    person.has_the_terminal();
     person.keys("go");
     person.shows("go");
     person.keys(ENTER);

@@ -1,21 +1,29 @@
 //! The size of an image, read from its first bytes.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::Image;
 
-/// So many bytes are looked at: pictures of cameras begin with a preview and other data.
-const LOOKED_AT: usize = 256 << 10;
+/// The characters of base64 that are decoded, a multiple of four: pictures of cameras begin with a
+/// preview and other data.
+const DECODED: usize = 352 << 10;
 
 impl Image {
     /// The longer of its sides in pixels, if its format is known and it is not damaged.
     #[must_use]
     pub fn longest_side(&self) -> Option<u32> {
-        let bytes = decode(&self.data);
-        let (width, height) = sides(&bytes)?;
+        let start = self.data.get(..DECODED).unwrap_or(&self.data);
+        let bytes = STANDARD.decode(start).ok()?;
+        let (width, height) = image_size(&bytes)?;
         Some(width.max(height))
     }
 }
 
-fn sides(bytes: &[u8]) -> Option<(u32, u32)> {
+/// Returns the width and height in pixels of a PNG, GIF, JPEG or WebP file, read from its first bytes;
+/// `None` for other formats and damaged files.
+#[must_use]
+pub fn image_size(bytes: &[u8]) -> Option<(u32, u32)> {
     if bytes.starts_with(b"\x89PNG") {
         return Some((big(bytes, 16, 4)?, big(bytes, 20, 4)?));
     }
@@ -53,14 +61,19 @@ fn jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
             return None;
         }
         let marker = *bytes.get(at.checked_add(1)?)?;
-        let length = usize::try_from(big(bytes, at.checked_add(2)?, 2)?).ok()?;
         match marker {
+            // Padding.
             0xff => at = at.checked_add(1)?,
+            // Segments without a length.
+            0x01 | 0xd0..=0xd8 => at = at.checked_add(2)?,
             0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf => {
                 let height = big(bytes, at.checked_add(5)?, 2)?;
                 return Some((big(bytes, at.checked_add(7)?, 2)?, height));
             }
-            _ => at = at.checked_add(2)?.checked_add(length.max(2))?,
+            _ => {
+                let length = usize::try_from(big(bytes, at.checked_add(2)?, 2)?).ok()?;
+                at = at.checked_add(2)?.checked_add(length.max(2))?;
+            }
         }
     }
 }
@@ -78,34 +91,6 @@ fn little(bytes: &[u8], at: usize, length: usize) -> Option<u32> {
     let field = bytes.get(at..at.checked_add(length)?)?;
     let bytes = field.iter().rev();
     Some(bytes.fold(0, |value, byte| (value << 8) | u32::from(*byte)))
-}
-
-/// The first bytes of a text in base64, as far as it is one.
-fn decode(text: &str) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut bits = 0_u32;
-    let mut count = 0_u32;
-    for byte in text.bytes() {
-        let six = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            _ => break,
-        };
-        bits = (bits << 6) | u32::from(six);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            let [.., byte] = (bits >> count).to_be_bytes();
-            out.push(byte);
-        }
-        if out.len() >= LOOKED_AT {
-            break;
-        }
-    }
-    out
 }
 
 #[cfg(test)]

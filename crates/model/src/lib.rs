@@ -34,6 +34,7 @@ mod usage;
 
 pub use builder::{MessageBuilder, StreamError};
 pub use error::{ModelError, ModelErrorKind};
+pub use image::image_size;
 pub use info::{ModelInfo, Money, Price};
 pub use json::{InvalidJson, JsonObject, RawJson};
 pub use message::{

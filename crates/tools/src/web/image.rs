@@ -1,5 +1,7 @@
 //! Pictures: what they are and how large, read from their first bytes.
 
+use tooloop_model::image_size;
+
 /// The largest picture in bytes: base64 makes five megabytes of it, which is what models take.
 const MAX_BYTES: usize = 3_750_000;
 
@@ -16,7 +18,7 @@ pub(crate) fn check(bytes: &[u8]) -> Option<Result<&'static str, String>> {
             bytes.len()
         )));
     }
-    Some(match size(bytes, media_type) {
+    Some(match image_size(bytes) {
         Some((width, height)) if width.max(height) > MAX_SIDE => Err(format!(
             "it has {width} x {height} pixels, and {MAX_SIDE} a side is the most"
         )),
@@ -32,76 +34,6 @@ fn media_type(bytes: &[u8]) -> Option<&'static str> {
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
         [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
         _ if riff => Some("image/webp"),
-        _ => None,
-    }
-}
-
-fn size(bytes: &[u8], media_type: &str) -> Option<(u32, u32)> {
-    match media_type {
-        "image/png" => Some((big(bytes, 16, 4)?, big(bytes, 20, 4)?)),
-        "image/gif" => Some((little(bytes, 6, 2)?, little(bytes, 8, 2)?)),
-        "image/jpeg" => jpeg(bytes),
-        _ => webp(bytes),
-    }
-}
-
-fn big(bytes: &[u8], at: usize, length: usize) -> Option<u32> {
-    let field = bytes.get(at..at.checked_add(length)?)?;
-    let value = field
-        .iter()
-        .fold(0, |value: u64, byte| (value << 8) | u64::from(*byte));
-    u32::try_from(value).ok()
-}
-
-fn little(bytes: &[u8], at: usize, length: usize) -> Option<u32> {
-    let field = bytes.get(at..at.checked_add(length)?)?;
-    let value = field
-        .iter()
-        .rev()
-        .fold(0, |value: u64, byte| (value << 8) | u64::from(*byte));
-    u32::try_from(value).ok()
-}
-
-/// Goes from segment to segment up to the one that starts the frame.
-fn jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
-    let mut at = 2_usize;
-    loop {
-        if *bytes.get(at)? != 0xff {
-            return None;
-        }
-        let marker = *bytes.get(at.checked_add(1)?)?;
-        match marker {
-            // Padding.
-            0xff => at = at.checked_add(1)?,
-            // Segments without a length.
-            0x01 | 0xd0..=0xd8 => at = at.checked_add(2)?,
-            0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf => {
-                let height = big(bytes, at.checked_add(5)?, 2)?;
-                let width = big(bytes, at.checked_add(7)?, 2)?;
-                return Some((width, height));
-            }
-            _ => {
-                let length = usize::try_from(big(bytes, at.checked_add(2)?, 2)?).ok()?;
-                at = at.checked_add(2)?.checked_add(length.max(2))?;
-            }
-        }
-    }
-}
-
-fn webp(bytes: &[u8]) -> Option<(u32, u32)> {
-    match bytes.get(12..16)? {
-        b"VP8X" => Some((
-            little(bytes, 24, 3)?.checked_add(1)?,
-            little(bytes, 27, 3)?.checked_add(1)?,
-        )),
-        b"VP8 " => Some((
-            little(bytes, 26, 2)? & 0x3fff,
-            little(bytes, 28, 2)? & 0x3fff,
-        )),
-        b"VP8L" => {
-            let sides = little(bytes, 21, 4)?;
-            Some(((sides & 0x3fff) + 1, ((sides >> 14) & 0x3fff) + 1))
-        }
         _ => None,
     }
 }
@@ -131,7 +63,7 @@ mod tests {
         ];
         for (bytes, kind, sides) in table {
             assert_eq!(media_type(bytes), Some(kind));
-            assert_eq!(size(bytes, kind), Some(sides), "{kind}");
+            assert_eq!(image_size(bytes), Some(sides), "{kind}");
             assert_eq!(check(bytes), Some(Ok(kind)));
             let half = &bytes[..bytes.len() / 2 + 3];
             assert!(matches!(check(half), None | Some(Err(_))), "{kind}");

@@ -40,7 +40,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 
 /// Rooms whose every dependency is listed: they do no I/O, so nothing that does may come in.
 const PURE: &[(&str, &[&str])] = &[
-    ("model", &["serde", "serde_json", "thiserror"]),
+    ("model", &["base64", "serde", "serde_json", "thiserror"]),
     ("policy", &["serde", "thiserror"]),
     ("kernel", &["serde", "serde_json", "thiserror"]),
 ];

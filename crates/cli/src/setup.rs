@@ -293,8 +293,11 @@ pub(crate) fn assemble(
     };
     let ops: Arc<dyn Ops> = Arc::new(LocalOps::new(processes.clone()));
     let rules = secrets::rules(&settings);
+    // What is hidden in what commands print.
+    let mask = Mask::new(secrets::for_results(&settings).values().map(str::to_owned));
     let materials = Materials {
         bash: BashSettings {
+            mask: mask.clone(),
             confinement: wall.confinement.clone(),
             jobs: Some(JobSettings {
                 end_waits: args.is_headless.then_some(settings.background_wait),
@@ -346,7 +349,7 @@ pub(crate) fn assemble(
              program's initialize request has hooks",
         ));
     }
-    let hooks = hooks(&settings, &processes, &rules, workspace, &wall);
+    let hooks = hooks(&settings, &processes, &rules, mask, workspace, &wall);
     let agent = agent.hooks(with_callbacks(hooks, &args.initialize));
     let agent = folders
         .into_iter()
@@ -496,6 +499,7 @@ fn hooks(
     settings: &Settings,
     processes: &Processes,
     rules: &EnvironmentRules,
+    mask: Option<Mask>,
     workspace: &Path,
     wall: &Wall,
 ) -> Hooks {
@@ -513,7 +517,7 @@ fn hooks(
         directory: workspace.to_owned(),
         shell: shell.map_or_else(|| Shell::system().clone(), Shell::at),
         confinement: wall.confinement.clone().filter(|_| settings.sandbox_hooks),
-        mask: mask(settings),
+        mask,
     });
     Hooks {
         rules: settings.hooks.clone(),
@@ -536,11 +540,6 @@ fn with_callbacks(hooks: Hooks, initialize: &Initialize) -> Hooks {
     Hooks { rules, runner }
 }
 
-/// What is covered in what commands print.
-fn mask(settings: &Settings) -> Option<Mask> {
-    Mask::new(secrets::for_results(settings).values().map(str::to_owned))
-}
-
 fn terminal(settings: &Settings, ops: Arc<dyn Ops>, rules: &EnvironmentRules) -> TerminalSettings {
     let environment = Environment::fit_terminal(std::env::vars_os(), rules);
     let mut terminal = TerminalSettings::new(ops, environment);
@@ -560,7 +559,6 @@ fn bash(
     bash.time_limit = settings.tool_timeout;
     bash.folders = folders;
     bash.spool_bytes = settings.spool_max_bytes;
-    bash.mask = mask(settings);
     if let Some(shell) = &settings.shell {
         bash.shell = tooloop::exec::Shell::at(shell);
     }

@@ -61,11 +61,13 @@ pub(crate) use widening::{Approvals, Widening};
 
 /// The paths within a workspace that a hook's command may mean, whether or not anything is there.
 pub(crate) fn named_scripts(command: &str, workspace: &Path) -> Vec<PathBuf> {
-    let variables = [
+    let home = std::env::home_dir();
+    let mut variables = vec![
         (PROJECT_FOLDER_VARIABLE, workspace),
         (compat::PROJECT_FOLDER_VARIABLE, workspace),
         ("PWD", workspace),
     ];
+    variables.extend(home.as_deref().map(|home| ("HOME", home)));
     script::named(command, workspace, &variables).unwrap_or_default()
 }
 

@@ -169,8 +169,10 @@ struct Last {
     records: Records,
     /// What nobody could be asked about, if that ended it.
     why: Option<String>,
-    /// What became of background work whose end was not waited for.
+    /// Why background work was ended before it was done.
     lost: Option<Failure>,
+    /// The titles of that work.
+    background: Vec<String>,
 }
 
 enum Outcome {
@@ -220,7 +222,13 @@ impl Last {
 
     async fn tell(mut self, output: &Output, format: OutputFormat, status: Status) {
         let Outcome::Untold(outcome) = self.outcome else {
-            return;
+            let Some(lost) = self.lost else { return };
+            if format == OutputFormat::Text {
+                return complain(&lost.message);
+            }
+            let records = &mut self.records;
+            let record = records.unfinished(status, &lost.message, self.background);
+            return output.record(&record).await;
         };
         if format != OutputFormat::Text {
             let record = match &outcome {
@@ -233,7 +241,7 @@ impl Last {
                 Err(failure) => self.records.failure(status, &failure.message),
             };
             return match format {
-                // One object, whole: nobody reads it line by line.
+                // One object, not a stream of lines.
                 OutputFormat::Json => output.write(format!("{record}\n").into_bytes()).await,
                 OutputFormat::StreamJson | OutputFormat::Text => output.record(&record).await,
             };

@@ -27,19 +27,19 @@ pub(crate) struct Records {
     partial: bool,
     /// The model that writes, as the first record names it.
     model: String,
-    /// Whether prompts are told.
+    /// Whether prompts are written as records.
     echo: bool,
     /// The ids of the prompts that are on their way into the session.
     prompts: VecDeque<Option<String>>,
-    /// The replies whose pieces are being told, by the call that began the subagent.
-    telling: HashMap<Option<ToolUseId>, Telling>,
-    /// The call that began the subagent of which is told.
+    /// The replies that are being streamed, by the call that began the subagent.
+    streaming: HashMap<Option<ToolUseId>, Streaming>,
+    /// The call that began the subagent whose records are written.
     parent: Option<ToolUseId>,
 }
 
-/// A reply whose pieces are being told.
+/// A reply that is being streamed.
 #[derive(Debug)]
-struct Telling {
+struct Streaming {
     call: u64,
     /// The signatures of blocks that have not ended.
     signatures: HashMap<usize, String>,
@@ -68,7 +68,7 @@ impl Records {
             model: String::new(),
             echo,
             prompts: VecDeque::new(),
-            telling: HashMap::new(),
+            streaming: HashMap::new(),
             parent: None,
         }
     }
@@ -151,7 +151,7 @@ impl Records {
         let mut records = Vec::new();
         if let Entry::Message(message) = entry
             && let Message::Assistant(reply) = message.message()
-            && self.telling.remove(&self.parent).is_some()
+            && self.streaming.remove(&self.parent).is_some()
             && reply.stop_reason.is_some()
         {
             let event = json!({
@@ -298,7 +298,7 @@ impl Records {
 
     /// What was told of this reply is void.
     pub(crate) fn voided(&mut self, call: u64) -> Value {
-        self.telling.remove(&self.parent);
+        self.streaming.remove(&self.parent);
         self.record(
             "system",
             json!({ "subtype": "message_voided", "model_call": call }),
@@ -366,8 +366,8 @@ impl Records {
             return Vec::new();
         }
         let mut events = Vec::new();
-        let told = self.telling.get(&self.parent).map(|told| told.call);
-        if told != Some(call) {
+        let current = self.streaming.get(&self.parent).map(|reply| reply.call);
+        if current != Some(call) {
             let (id, model) = match event {
                 StreamEvent::MessageStart { id, model } => (id.clone(), model.clone()),
                 _ => (None, None),
@@ -385,13 +385,13 @@ impl Records {
                     "usage": usage(Usage::default()),
                 },
             }));
-            let telling = Telling {
+            let telling = Streaming {
                 call,
                 signatures: HashMap::new(),
             };
-            self.telling.insert(self.parent.clone(), telling);
+            self.streaming.insert(self.parent.clone(), telling);
         }
-        if let Some(telling) = self.telling.get_mut(&self.parent) {
+        if let Some(telling) = self.streaming.get_mut(&self.parent) {
             telling.add(event, &mut events);
         }
         let events = events.iter().map(|event| self.stream_event(event));
@@ -429,7 +429,7 @@ impl Records {
             "is_error": !done,
             "reason": match status {
                 Status::Permission => "permission_needed",
-                Status::Deadline if report.end == TurnEnd::Completed => "background_unfinished",
+                _ if !done && report.end == TurnEnd::Completed => "background_unfinished",
                 _ => report.end.name(),
             },
             "exit_status": status.code(),
@@ -504,16 +504,33 @@ impl Records {
 
     /// The last record of a run that came to no turn.
     pub(crate) fn failure(&mut self, status: Status, message: &str) -> Value {
-        self.record(
-            "result",
-            json!({
+        let body = without_turn(status, "not_run", message);
+        self.record("result", body)
+    }
+
+    /// The last record of a run that ended its background work, when each turn has its `result`.
+    pub(crate) fn unfinished(
+        &mut self,
+        status: Status,
+        message: &str,
+        background: Vec<String>,
+    ) -> Value {
+        let mut body = without_turn(status, "background_unfinished", message);
+        set(&mut body, "background", background);
+        self.record("result", body)
+    }
+}
+
+/// The fields of a `result` that belongs to no turn.
+fn without_turn(status: Status, reason: &str, message: &str) -> Value {
+    json!({
                 "subtype": if status == Status::Deadline {
                     "error_max_time"
                 } else {
                     "error_during_execution"
                 },
                 "is_error": true,
-                "reason": "not_run",
+                "reason": reason,
                 "exit_status": status.code(),
                 "duration_ms": 0,
                 "duration_api_ms": 0,
@@ -522,9 +539,7 @@ impl Records {
                 "usage": usage(Usage::default()),
                 "permission_denials": [],
                 "errors": [message],
-            }),
-        )
-    }
+    })
 }
 
 fn set(body: &mut Value, key: &str, value: impl Into<Value>) {
@@ -649,7 +664,7 @@ fn tool_result(result: &ToolResult) -> Value {
     })
 }
 
-impl Telling {
+impl Streaming {
     /// Adds the stream events of a piece.
     fn add(&mut self, event: &StreamEvent, events: &mut Vec<Value>) {
         use tooloop::BlockStart;
@@ -691,7 +706,7 @@ impl Telling {
                     )
                 }));
             }
-            // It replaces what was there, so it is told once, when the block ends.
+            // Each one replaces the last, so one record follows when the block ends.
             StreamEvent::VendorDelta { index, data } => {
                 if let Some(signature) = data.data.as_string() {
                     self.signatures.insert(*index, signature);
@@ -705,7 +720,7 @@ impl Telling {
                 }
                 json!({ "type": "content_block_stop", "index": index })
             }
-            // The end is told with what the reply used, once that is known.
+            // The end is written with the usage, once that is known.
             StreamEvent::MessageStart { .. }
             | StreamEvent::MessageStop { .. }
             | StreamEvent::Usage(_) => return,

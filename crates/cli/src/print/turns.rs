@@ -81,9 +81,24 @@ impl Run<'_> {
                     Err(failure) => Outcome::Untold(Err(failure)),
                 }
             }
-            Prompts::Lines(lines, first) => self.lines(lines, first).await,
+            Prompts::Lines(lines, first) => {
+                let outcome = self.lines(lines, first).await;
+                match outcome {
+                    Outcome::Told(Status::Done) => {
+                        let (status, failure) = self.settled_after().await;
+                        lost = failure;
+                        Outcome::Told(status)
+                    }
+                    outcome => outcome,
+                }
+            }
+        };
+        let background = match lost {
+            Some(_) => self.session.background(),
+            None => Vec::new(),
         };
         let last = Last {
+            background,
             outcome,
             records: self.records,
             why: self.strict.and_then(|strict| strict.needed()),
@@ -98,7 +113,7 @@ impl Run<'_> {
             open: first.is_some().then_some(open),
             queued: first.into_iter().collect(),
         };
-        let mut told = None;
+        let mut last_status = None;
         loop {
             let line = match lines.queued.pop_front() {
                 Some(line) => Some(line),
@@ -134,7 +149,7 @@ impl Run<'_> {
                                 self.output.record(&record).await;
                             }
                         }
-                        told = Some(Status::Input);
+                        last_status = Some(Status::Input);
                         continue;
                     }
                     self.records.prompted(id);
@@ -147,7 +162,7 @@ impl Run<'_> {
                 }
                 Some(Line::Response(response)) => {
                     for words in self.answered(&response) {
-                        match told {
+                        match last_status {
                             None => self.event(Event::Warning(words)).await,
                             // The last record is a result, and this may well be the end.
                             Some(_) => complain(&words),
@@ -168,17 +183,14 @@ impl Run<'_> {
             }
             match self.turn(content, &mut lines).await {
                 Ok(None) => {}
-                Ok(Some(done)) if self.stopped.is_none() => told = Some(self.tell(done).await),
+                Ok(Some(done)) if self.stopped.is_none() => {
+                    last_status = Some(self.tell(done).await)
+                }
                 Ok(Some(done)) => return Outcome::Untold(Ok(done)),
                 Err(failure) => return Outcome::Untold(Err(failure)),
             }
         }
-        if told == Some(Status::Done)
-            && let Err(failure) = self.settled_after(&mut told).await
-        {
-            return Outcome::Untold(Err(failure));
-        }
-        told.map_or_else(
+        last_status.map_or_else(
             || {
                 let words = "there was no message on standard input";
                 Outcome::Untold(Err(Failure::new(Status::Input, words)))

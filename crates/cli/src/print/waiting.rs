@@ -31,18 +31,18 @@ impl Run<'_> {
         (last, None)
     }
 
-    /// The same after the last message of standard input. Each turn has a result of its own.
-    ///
-    /// # Errors
-    /// If work was lost.
-    pub(super) async fn settled_after(&mut self, told: &mut Option<Status>) -> Result<(), Failure> {
-        while *told == Some(Status::Done) && self.stopped.is_none() {
-            match self.next_turn().await? {
-                Some(done) => *told = Some(self.tell(done).await),
-                None => break,
+    /// The same after the last message of standard input, when each turn has a result of its own.
+    /// Returns the status of the last turn, and a failure if work was lost.
+    pub(super) async fn settled_after(&mut self) -> (Status, Option<Failure>) {
+        let mut status = Status::Done;
+        while status == Status::Done && self.stopped.is_none() {
+            match self.next_turn().await {
+                Ok(Some(done)) => status = self.tell(done).await,
+                Ok(None) => break,
+                Err(failure) => return (status, Some(failure)),
             }
         }
-        Ok(())
+        (status, None)
     }
 
     /// The next turn that background work begins; `None` if no work is under way any more.

@@ -170,13 +170,27 @@ both! {
 
     /// The time limit of the run holds while it waits.
     fn a_time_limit_ends_the_wait(api) {
-        let scratch = Scratch::new();
-        let server = ModelServer::start([
-            api.call("c_1", "bash", &job("exec sleep 876544")),
-            api.say("waiting"),
-        ]);
-        let run = tooloop(&scratch, &server, api).args(["--max-time", "2s", "go"]);
-        let words = finish(&run.start()).failed(61, "background_unfinished");
-        assert!(words.contains("--max-time") && words.contains("876544"), "{words}");
+        for lines in [false, true] {
+            let scratch = Scratch::new();
+            let server = ModelServer::start([
+                api.call("c_1", "bash", &job("exec sleep 876544")),
+                api.say("waiting"),
+            ]);
+            let run = tooloop(&scratch, &server, api).args(["--max-time", "2s"]);
+            let running = match lines {
+                true => {
+                    let running = run.args(["--input-format", "stream-json"]).stdin(Stdin::Silent).start();
+                    speak(&running, "go");
+                    running.close_stdin();
+                    running
+                }
+                false => run.arg("go").start(),
+            };
+            let done = finish(&running);
+            let words = done.failed(61, "background_unfinished");
+            assert!(words.contains("--max-time") && words.contains("876544"), "{words}");
+            assert!(done.result()["background"].to_string().contains("876544"));
+            assert_eq!(done.of("result").len(), 1 + usize::from(lines));
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::Context;
 
-/// How long each of them runs where nobody says.
+/// The default duration of each test.
 const MINUTES: u64 = 10;
 
 /// The tests: a package, its test binary, and a filter.

@@ -44,7 +44,7 @@ impl Callbacks {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a request; `None` if nobody can answer any more.
+    /// Queues a request; `None` once standard input has ended.
     fn call(&self, request: Value) -> Option<(Call, oneshot::Receiver<Result<Value, String>>)> {
         let (answer, answered) = oneshot::channel();
         let mut state = self.lock();
@@ -89,7 +89,7 @@ impl Callbacks {
         true
     }
 
-    /// Nobody answers any more: standard input has ended.
+    /// Ends the waiting requests: standard input has ended, so no answer can come.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.is_closed = true;
@@ -197,7 +197,7 @@ fn printed(said: Value, sent: Option<&Value>) -> Result<HookOutcome, String> {
     Ok(HookOutcome::exited(0, said.to_string(), ""))
 }
 
-/// Nobody can be asked: what such hooks guard is refused.
+/// The outcome of a hook whose program cannot be reached: what the hook guards is refused.
 fn gone(event: HookEvent) -> HookOutcome {
     let reason = "standard input has ended, so the program's hook cannot be asked";
     match event {

@@ -30,8 +30,8 @@ pub(crate) struct Host {
     pub(crate) home: Option<PathBuf>,
     /// Whether the run began with a mode that skips questions.
     pub(crate) may_bypass: bool,
-    /// The questions that the host knows of.
-    pub(crate) told: BTreeMap<u64, Sent>,
+    /// The questions that were sent to the host.
+    pub(crate) sent: BTreeMap<u64, Sent>,
 }
 
 /// A question that was sent.
@@ -71,18 +71,18 @@ impl Host {
     pub(crate) fn news(&mut self) -> Vec<ToHost> {
         let waiting = self.questions.waiting();
         let void: Vec<u64> = self
-            .told
+            .sent
             .keys()
             .filter(|ask| !waiting.iter().any(|question| question.ask == **ask))
             .copied()
             .collect();
         let mut news: Vec<_> = void
             .into_iter()
-            .filter_map(|ask| self.told.remove(&ask))
+            .filter_map(|ask| self.sent.remove(&ask))
             .map(|sent| ToHost::Cancel(sent.id))
             .collect();
         for question in waiting {
-            if self.told.contains_key(&question.ask) {
+            if self.sent.contains_key(&question.ask) {
                 continue;
             }
             let id = format!("permission-{}", question.ask);
@@ -93,7 +93,7 @@ impl Host {
                 shortened = body.get("input").cloned();
             }
             news.push(ToHost::Request(id.clone(), body));
-            self.told.insert(question.ask, Sent { id, shortened });
+            self.sent.insert(question.ask, Sent { id, shortened });
         }
         news
     }
@@ -101,15 +101,15 @@ impl Host {
     /// Takes a `control_response` in. Gives back what a person should know about it.
     pub(crate) fn answer(&mut self, response: &Value, session: &Session) -> Vec<String> {
         let id = response.get("request_id").and_then(Value::as_str);
-        let mut told = self.told.iter();
-        let known = told.find(|(_, sent)| Some(sent.id.as_str()) == id);
+        let mut open = self.sent.iter();
+        let known = open.find(|(_, sent)| Some(sent.id.as_str()) == id);
         let Some(ask) = known.map(|(ask, _)| *ask) else {
             let id = id.unwrap_or_default();
             return vec![format!(
                 "a control response for {id:?} is passed over: nothing of that name is open"
             )];
         };
-        let sent = self.told.remove(&ask);
+        let sent = self.sent.remove(&ask);
         let shortened = sent.and_then(|sent| sent.shortened);
         let mut warnings = Vec::new();
         let reply = match said(response) {
@@ -335,7 +335,7 @@ mod tests {
                     workspace: "/w".into(),
                     home: None,
                     may_bypass: false,
-                    told: BTreeMap::new(),
+                    sent: BTreeMap::new(),
                 },
                 session: agent.session().unwrap(),
                 folder,

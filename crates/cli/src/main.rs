@@ -277,7 +277,7 @@ async fn headless_session(
         workspace: workspace.to_owned(),
         home: setup::environment("HOME").map(Into::into),
         may_bypass: setup.mode == Mode::BypassPermissions,
-        told: std::collections::BTreeMap::new(),
+        sent: std::collections::BTreeMap::new(),
     });
     let strict = args.strict_permissions.then(Strict::default);
     let approval = match (&host, &strict) {

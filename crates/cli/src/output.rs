@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use crate::line::line;
 use crate::text;
 
-/// Standard output. On a terminal, what would act on the terminal is written out; elsewhere every
-/// byte stays as it is.
+/// Standard output. On a terminal, control characters are written visibly; elsewhere bytes are
+/// unchanged.
 pub(crate) fn stdout() -> impl Write {
     let stdout = io::stdout().lock();
     Visible::new(stdout.is_terminal(), stdout)
@@ -84,7 +84,7 @@ impl<W: Write> Write for Visible<W> {
 impl<W: Write> Drop for Visible<W> {
     fn drop(&mut self) {
         let partial = std::mem::take(&mut self.partial);
-        // Nobody is left to tell if this fails.
+        // A failure cannot be reported from here.
         drop(self.write_out(&partial, true));
     }
 }

@@ -30,7 +30,7 @@ const PAUSE: Timespec = Timespec {
     tv_nsec: 0,
 };
 
-/// From how many bytes on, which nobody has read yet, no more is read from the terminal.
+/// Reading from the terminal pauses while this many bytes wait to be processed.
 const MOST_PENDING: usize = 64 * 1024;
 
 /// How long is waited for a terminal that does not read before the process stops.

@@ -55,13 +55,13 @@ pub(crate) async fn run(args: PromptArgs) -> Result<Status, Failure> {
     let agent = agent
         .build()
         .map_err(|error| Failure::settings(error.to_string()))?;
-    let told = match (json, sections) {
+    let text = match (json, sections) {
         (true, _) => format!("{}\n", as_json(&agent, !sections)),
         (false, true) => table(&agent),
         (false, false) => format!("{}\n", agent.system_prompt().text()),
     };
     let mut out = crate::output::stdout();
-    let written = out.write_all(told.as_bytes());
+    let written = out.write_all(text.as_bytes());
     drop(out);
     processes.end_all(Duration::from_secs(2)).await;
     match written {

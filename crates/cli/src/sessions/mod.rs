@@ -123,31 +123,31 @@ pub(crate) fn find(catalog: &Catalog, wanted: &str) -> Result<PathBuf, Failure> 
     Ok(catalog.find(wanted).map_err(SessionError::from)?)
 }
 
-/// What to say where no session is found: which ones may be meant, with their directory. Starts with a
-/// separator, or is empty.
+/// The sessions that may be meant where none is found, with their directories: starts with a separator,
+/// or is empty.
 pub(crate) fn misplaced(catalog: &Catalog, workspace: &Path) -> String {
     const MOST: usize = 5;
-    let mut told = String::new();
+    let mut list = String::new();
     for summary in catalog.misplaced(workspace, MOST) {
         let theirs = &summary.header.workspace;
         let what = if theirs.exists() {
-            "is in use beside this one"
+            "is another directory"
         } else {
             "does not exist any more"
         };
-        told.push_str(&clean(&format!(
+        list.push_str(&clean(&format!(
             "\n  {}  {} ({what})  {}",
             summary.header.session,
             theirs.display(),
             summary.prompt
         )));
     }
-    if told.is_empty() {
-        return told;
+    if list.is_empty() {
+        return list;
     }
     format!(
         "; sessions of a directory that may have been renamed or copied (--resume ID continues one \
-         here, and it then belongs to this directory too):{told}"
+         here, and it then belongs to this directory too):{list}"
     )
 }
 

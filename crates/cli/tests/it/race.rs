@@ -118,7 +118,7 @@ fn calls_stay_inside(sandbox: &str, outside: &Path) {
     });
     server.assert_clean();
     assert_eq!(contents(outside), before, "written outside");
-    // Neither in what the model was told, nor in the record, nor among old contents that are kept.
+    // In no request, no journal and no kept old content.
     for request in server.requests() {
         assert!(!request.mentions(&format!("{SECRET}: ")), "read outside");
     }

@@ -473,7 +473,7 @@ fn xargs(words: &[Word]) -> Found {
         Replacement::None => {
             rest.push(Word::unknown("...", Unknown::Output { quoted: false }));
         }
-        Replacement::Text(mark) => replace(&mut rest, &mark),
+        Replacement::Text(mark) => replace(&mut rest, &mark, Unknown::Output { quoted: true }),
         Replacement::Unknown => return Found::opaque(UNKNOWN_PROGRAM),
     }
     Found {
@@ -517,7 +517,7 @@ fn replacement(options: &[Word]) -> Replacement {
 }
 
 /// Makes every word that holds the mark an unknown one.
-fn replace(words: &mut [Word], mark: &str) {
+fn replace(words: &mut [Word], mark: &str, by: Unknown) {
     for word in words {
         let holds = word.pieces.iter().any(|piece| match piece {
             Piece::Text(text) => text.contains(mark),
@@ -529,7 +529,7 @@ fn replace(words: &mut [Word], mark: &str) {
             if !before.is_empty() {
                 pieces.push(Piece::Text(before.to_owned()));
             }
-            pieces.push(Piece::Unknown(Unknown::Output { quoted: true }));
+            pieces.push(Piece::Unknown(by));
             pieces.extend(word.unknowns().map(Piece::Unknown));
             word.pieces = pieces;
         }
@@ -575,7 +575,9 @@ fn find(words: &[Word]) -> Found {
             .position(|word| matches!(word.literal(), Some(";" | "+")))
             .unwrap_or(rest.len());
         let mut inner = rest.get(..length).unwrap_or_default().to_vec();
-        replace(&mut inner, "{}");
+        // With `+` the word becomes several: all paths at once.
+        let is_batch = rest.get(length).and_then(Word::literal) == Some("+");
+        replace(&mut inner, "{}", Unknown::Output { quoted: !is_batch });
         if !inner.is_empty() {
             found.commands.push((index, Vec::new(), inner));
         }
@@ -610,8 +612,13 @@ fn fd(words: &[Word]) -> Found {
         };
     };
     let mut rest = words.get(position + 1..).unwrap_or_default().to_vec();
-    replace(&mut rest, "{");
-    rest.push(Word::unknown("...", Unknown::Output { quoted: true }));
+    // All paths at once: a word becomes several.
+    let is_batch = words
+        .get(position)
+        .is_some_and(|word| matches!(word.literal(), Some("-X" | "--exec-batch")));
+    let paths = Unknown::Output { quoted: !is_batch };
+    replace(&mut rest, "{", paths);
+    rest.push(Word::unknown("...", paths));
     Found {
         nature: Nature::Carrier,
         commands: vec![(position + 1, Vec::new(), rest)],

@@ -17,6 +17,8 @@ pub enum Law {
     OnceOnly,
     /// What is not allowed does not run.
     Permission,
+    /// A call gets no more access than it was judged with.
+    Access,
     /// No more is spent than was allowed.
     Ceiling,
     /// What is told is true: to the model, to the user, on record.
@@ -40,6 +42,7 @@ impl fmt::Display for Law {
             Self::Stale => "what is stale changes nothing",
             Self::OnceOnly => "a call with effects runs once, from a message that is complete",
             Self::Permission => "what is not allowed does not run",
+            Self::Access => "a call gets no more access than it was judged with",
             Self::Ceiling => "no more is spent than was allowed",
             Self::Truth => "what is told is true",
             Self::Bounds => "every wait has a bound, and nothing is left behind",

@@ -1,5 +1,6 @@
 //! Tools whose calls go as the script says.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tooloop_model::{JsonObject, RawJson, ToolDefinition, ToolInput, ToolUseId};
@@ -77,13 +78,14 @@ impl DynTool for SimulatedTool {
 
     fn access(&self, input: &JsonObject) -> Result<Access, ToolError> {
         let place = self.plan(input)?.place;
+        let path = self.shared.lock().touched_path();
         Ok(match self.kind {
-            ToolKind::Look if place == Place::Free => Access::read_only(),
-            ToolKind::Look => Access::read_only().host(place.host()),
+            ToolKind::Look if place == Place::Free => Access::read_only().reading(path),
+            ToolKind::Look => Access::read_only().host(place.host()).reading(path),
             ToolKind::Act | ToolKind::Gone | ToolKind::Answer => {
-                Access::effectful().host(place.host())
+                Access::effectful().host(place.host()).reading(path)
             }
-            ToolKind::Put => Access::idempotent().host(place.host()),
+            ToolKind::Put => Access::idempotent().host(place.host()).reading(path),
             ToolKind::Note => Access::session(),
         })
     }
@@ -231,6 +233,14 @@ impl World {
                 format!("{id} runs with an input that is not on record")
             });
         }
+        let path = self.touched_path();
+        let is_judged = tool == ToolKind::Note || context.judged.get(&path).is_ok();
+        self.require(Law::Access, is_judged, || {
+            format!(
+                "{id} begins and touches {}, with which it was not judged",
+                path.display()
+            )
+        });
         let waits = self.script.knobs.tool_hook && !self.life.advised.contains_key(id);
         let refused = matches!(advised, Some(Advised::Deny | Advised::Stop));
         let unasked = advised == Some(Advised::Ask) && self.life.answers.get(id) != Some(&true);
@@ -322,6 +332,11 @@ impl World {
         self.require(Law::Permission, allowed && !denied, || {
             format!("{id} begins and is not allowed")
         });
+    }
+
+    /// The path that a call would touch now. Each effect changes it, like `cd` or a new link.
+    fn touched_path(&self) -> PathBuf {
+        format!("/at/{}", self.effects.len()).into()
     }
 
     /// A call changes the world. Returns whether it did.

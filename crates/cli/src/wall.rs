@@ -157,11 +157,13 @@ impl Wall {
         };
         let roots = std::iter::once(workspace).chain(folders.iter().map(PathBuf::as_path));
         let has_view = !sandbox.enforced().gaps.contains(&Gap::SharedTemp);
-        if is_read_only && has_view {
-            // Where the private folder would cover what is worked on.
+        if has_view {
+            // Where the private folder would cover what is worked on or read.
             let covered =
                 |root: &&Path| TempView::SEEN_AS.iter().any(|temp| root.starts_with(temp));
-            for root in roots.clone().filter(covered) {
+            let read = boundary.read.iter().map(PathBuf::as_path);
+            let read = read.chain(roots.clone().filter(|_| is_read_only));
+            for root in read.filter(covered) {
                 profile.writable.push(root.to_owned());
                 profile.read_only.push(root.to_owned());
             }

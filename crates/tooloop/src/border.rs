@@ -219,6 +219,7 @@ mod tests {
                 obeyed: Vec::new(),
                 watched: Vec::new(),
                 names: Vec::new(),
+                read: Vec::new(),
                 hidden: vec!["/h/keys".into()],
                 temp: "/t".into(),
             },

@@ -21,6 +21,7 @@ mod everyday;
 mod exits;
 mod files;
 mod full_disk;
+mod git_layouts;
 mod headless;
 mod history;
 mod hooks;

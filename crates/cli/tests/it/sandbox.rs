@@ -110,7 +110,7 @@ fn play(run: impl Fn(&Scratch, &ModelServer) -> Run, scratch: &Scratch, calls: &
     done
 }
 
-fn git(folder: &Path, arguments: &[&str]) -> String {
+pub(crate) fn git(folder: &Path, arguments: &[&str]) -> String {
     std::fs::create_dir_all(folder).unwrap();
     let output = Command::new("git")
         .args(["-c", "user.name=x", "-c", "user.email=x@x"])
@@ -124,7 +124,7 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn has_git() -> bool {
+pub(crate) fn has_git() -> bool {
     let has = Command::new("git").arg("--version").output().is_ok();
     if !has {
         println!("skipped: there is no git");

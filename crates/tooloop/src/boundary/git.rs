@@ -7,6 +7,7 @@
 //! A `.git` that is a file leads elsewhere, and it came with the folder: it is believed only if the
 //! place that it leads to says the same of it, as git sees to.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,23 @@ const MOST: usize = 1000;
 /// How deep the names of submodules are nested at most.
 const DEPTH: usize = 4;
 
+/// Names of hooks that commands run.
+const HOOKS: [&str; 10] = [
+    "applypatch-msg",
+    "commit-msg",
+    "post-checkout",
+    "post-commit",
+    "post-merge",
+    "pre-commit",
+    "pre-push",
+    "pre-rebase",
+    "prepare-commit-msg",
+    "update",
+];
+
+/// What of a store of objects is never written: it leads git to other stores.
+const OBJECT_ENTRIES: [&str; 2] = ["info/alternates", "info/http-alternates"];
+
 /// What of a repository's directory is not written in a sandbox, in addition to [`GIT_ENTRIES`]: it
 /// hides files from the person. Of `info` no more, since packing a repository writes other files
 /// there.
@@ -31,6 +49,30 @@ const EXCLUDE: &str = "info/exclude";
 pub(super) struct GitFolders {
     pub(super) writable: Vec<PathBuf>,
     pub(super) protected: Vec<PathBuf>,
+    /// Stores of objects and directories of hooks that the repository reads, and does not write.
+    pub(super) read: Vec<PathBuf>,
+}
+
+/// The stores of objects that variables of the environment name. Commands inherit these variables.
+pub(super) fn named_stores(variable: fn(&str) -> Option<OsString>) -> GitFolders {
+    let mut found = GitFolders::default();
+    let store = variable("GIT_OBJECT_DIRECTORY").map(PathBuf::from);
+    if let Some(store) = store.filter(|path| path.is_absolute())
+        && let Ok(store) = store.canonicalize()
+        && holds_objects(&store)
+    {
+        found
+            .protected
+            .extend(OBJECT_ENTRIES.map(|name| store.join(name)));
+        found.alternates(&store, DEPTH);
+        found.writable.push(store);
+    }
+    let alternates = variable("GIT_ALTERNATE_OBJECT_DIRECTORIES").unwrap_or_default();
+    let alternates = std::env::split_paths(&alternates);
+    for path in alternates.filter(|path| path.is_absolute()).take(MOST) {
+        found.alternate(&path, DEPTH);
+    }
+    found
 }
 
 /// The repositories that a folder without links lies in or holds.
@@ -102,6 +144,14 @@ impl GitFolders {
         {
             self.writable.push(objects);
         }
+        self.alternates(&objects, DEPTH);
+        let hooks = folder.join("hooks");
+        if fs::symlink_metadata(&hooks).is_ok_and(|kind| kind.is_symlink())
+            && let Ok(hooks) = hooks.canonicalize()
+            && holds_hooks(&hooks)
+        {
+            self.read.push(hooks);
+        }
         let worktrees = fs::read_dir(folder.join("worktrees"));
         for worktree in worktrees.into_iter().flatten().flatten().take(MOST) {
             self.never(&worktree.path());
@@ -121,6 +171,29 @@ impl GitFolders {
                 self.repository(&path);
             } else if depth > 0 {
                 self.modules(&path, depth - 1);
+            }
+        }
+    }
+
+    /// Adds the stores that `objects/info/alternates` names, and those that these name in turn.
+    fn alternates(&mut self, objects: &Path, depth: usize) {
+        let Some(text) = small_text(&objects.join("info/alternates")) else {
+            return;
+        };
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        for line in lines.take(MOST) {
+            self.alternate(&objects.join(line), depth);
+        }
+    }
+
+    fn alternate(&mut self, path: &Path, depth: usize) {
+        let Ok(objects) = path.canonicalize() else {
+            return;
+        };
+        if holds_objects(&objects) && !self.read.contains(&objects) {
+            self.read.push(objects.clone());
+            if depth > 0 {
+                self.alternates(&objects, depth - 1);
             }
         }
     }
@@ -196,14 +269,24 @@ fn holds_objects(folder: &Path) -> bool {
         && entries.all(|entry| entry.file_name().to_str().is_some_and(is_object))
 }
 
+/// Whether a directory holds hooks and no more than files, so that a link to it shows no other place.
+fn holds_hooks(folder: &Path) -> bool {
+    let is_hook = |name: &str| HOOKS.contains(&name.trim_end_matches(".sample"));
+    let entries: Vec<_> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .collect();
+    let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
+    entries.iter().all(is_file)
+        && entries
+            .iter()
+            .any(|entry| entry.file_name().to_str().is_some_and(is_hook))
+}
+
 /// Where a file of one line leads, links resolved.
 fn led_to(file: &Path, prefix: &str) -> Option<PathBuf> {
-    const LONGEST: u64 = 8192;
-    let metadata = fs::symlink_metadata(file).ok()?;
-    if !metadata.is_file() || metadata.len() > LONGEST {
-        return None;
-    }
-    let text = fs::read_to_string(file).ok()?;
+    let text = small_text(file)?;
     let path = text.trim_end_matches(['\n', '\r']).strip_prefix(prefix)?;
     if path.is_empty() || path.contains('\n') {
         return None;
@@ -215,4 +298,14 @@ fn led_to(file: &Path, prefix: &str) -> Option<PathBuf> {
     let folder = real(folder);
     let whole = folder.join(name);
     Some(if whole.is_dir() { real(&whole) } else { whole })
+}
+
+/// The text of a small file that is no link.
+fn small_text(file: &Path) -> Option<String> {
+    const LONGEST: u64 = 8192;
+    let metadata = fs::symlink_metadata(file).ok()?;
+    if !metadata.is_file() || metadata.len() > LONGEST {
+        return None;
+    }
+    fs::read_to_string(file).ok()
 }

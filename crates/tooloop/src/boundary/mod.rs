@@ -94,6 +94,9 @@ pub struct Boundary {
     pub watched: Vec<PathBuf>,
     /// Names of protected entries, relative to whatever directory they are in.
     pub names: Vec<String>,
+    /// What repositories of the workspace read elsewhere: stores of objects and linked hooks. With
+    /// `read_only` also the directories that they write otherwise.
+    pub read: Vec<PathBuf>,
     /// What may not even be read.
     pub hidden: Vec<PathBuf>,
     /// The private temporary folder, which is writable.
@@ -109,16 +112,23 @@ impl Boundary {
             hidden: settings.hidden.iter().map(|path| real(path)).collect(),
             ..Self::default()
         };
-        if settings.read_only {
-            return boundary;
-        }
         let roots = std::iter::once(settings.workspace)
             .chain(settings.folders.iter().map(PathBuf::as_path))
             .map(real);
-        let mut protected = Vec::new();
+        let stores = git::named_stores(settings.variable);
+        if settings.read_only {
+            let found = roots.map(|root| git::folders(&root)).chain([stores]);
+            let read = found.flat_map(|git| [git.writable, git.read].concat());
+            boundary.read = without_needless(read.collect());
+            return boundary;
+        }
+        let mut protected = stores.protected;
+        boundary.writable = stores.writable;
+        boundary.read = stores.read;
         for root in roots {
             let git = git::folders(&root);
             boundary.writable.extend(git.writable);
+            boundary.read.extend(git.read);
             protected.extend(git.protected);
             let names = PROJECT_ENTRIES.iter().chain(settings.protected);
             protected.extend(names.map(|name| root.join(name)));
@@ -143,6 +153,9 @@ impl Boundary {
         }
         protected.extend(settings.own.iter().map(|path| real(path)));
         boundary.writable = without_needless(boundary.writable);
+        let written = &boundary.writable;
+        boundary.read.retain(|path| !is_below(written, path));
+        boundary.read = without_needless(boundary.read);
         boundary.obeyed = without_needless(protected.clone());
         // What is not below anything writable needs no protection.
         protected.retain(|path| is_below(&boundary.writable, path));

@@ -195,6 +195,38 @@ fn a_repository_that_lies_elsewhere_can_commit() {
 }
 
 #[test]
+fn stores_and_hooks_elsewhere_are_read() {
+    let (_scratch, path) = scratch();
+    let (from, work) = (path.join("from"), path.join("w"));
+    if !repository(&from) || !git_in(&path, &["clone", "-q", "--shared", "from", "middle"]) {
+        return;
+    }
+    git_in(&path, &["clone", "-q", "--shared", "middle", "w"]);
+    fs::rename(work.join(".git/hooks"), path.join("hooks")).unwrap();
+    symlink("../../hooks", work.join(".git/hooks")).unwrap();
+    let temp = path.join("temp");
+    let boundary = Boundary::draw(&BoundarySettings::new(&work, &temp));
+    let read = ["from/.git/objects", "hooks", "middle/.git/objects"];
+    let mut read = read.map(|name| path.join(name)).to_vec();
+    assert_eq!(boundary.read, read);
+    assert_eq!(boundary.writable, std::slice::from_ref(&work));
+    assert!(!boundary.lets_write(&work.join(".git/objects/info/alternates")));
+    // Where nothing is written, the repository itself is read too.
+    let closed = Boundary::draw(&BoundarySettings {
+        read_only: true,
+        ..BoundarySettings::new(&work, &temp)
+    });
+    read.push(work.join(".git"));
+    assert_eq!(closed.read, read);
+    // Other directories are not shown by such a link or such a line.
+    fs::remove_dir_all(path.join("hooks")).unwrap();
+    fs::create_dir_all(path.join("hooks/sockets")).unwrap();
+    fs::write(from.join(".git/objects/notes"), "").unwrap();
+    let boundary = Boundary::draw(&BoundarySettings::new(&work, &temp));
+    assert_eq!(boundary.read, [path.join("middle/.git/objects")]);
+}
+
+#[test]
 fn submodules_and_repositories_below_are_protected_too() {
     let (_scratch, path) = scratch();
     let (module, workspace) = (path.join("m"), path.join("w"));

@@ -276,7 +276,7 @@ fn paths(line: &str, directory: &Path) -> Vec<PathBuf> {
         if !fits {
             continue;
         }
-        let path = directory.join(word);
+        let path = base(word, directory).join(word);
         // A bare word is a path only if something is there.
         let counts = is_quoted || word.contains('/') || std::fs::symlink_metadata(&path).is_ok();
         if counts && !paths.contains(&path) {
@@ -284,6 +284,16 @@ fn paths(line: &str, directory: &Path) -> Vec<PathBuf> {
         }
     }
     paths
+}
+
+/// The directory that a relative path starts from: git names paths of its own from the top of the
+/// working tree.
+fn base<'a>(path: &str, directory: &'a Path) -> &'a Path {
+    let is_tree = |folder: &&Path| std::fs::symlink_metadata(folder.join(".git")).is_ok();
+    let tree = path
+        .starts_with(".git/")
+        .then(|| directory.ancestors().find(is_tree));
+    tree.flatten().unwrap_or(directory)
 }
 
 /// Where a path really leads, if the profile alone keeps it from being written.

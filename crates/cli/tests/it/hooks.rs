@@ -347,6 +347,88 @@ fn a_hook_may_treat_its_input_and_output_as_it_likes() {
 }
 
 #[test]
+fn a_large_input_that_a_hook_does_not_read_is_no_error() {
+    let content = "x".repeat(1_000_000);
+    let table = [
+        ("exit 0", None),
+        ("echo stop-it >&2; exit 2", Some("stop-it")),
+        ("exec 0<&-; sleep 0.2; exit 0", None),
+        ("sleep 300.81 & exit 0", None),
+        ("head -c 10 > /dev/null; exit 0", None),
+        ("sleep 300.82 & echo stop-it >&2; exit 2", Some("stop-it")),
+    ];
+    for (command, reason) in table {
+        let scratch = with(&[Hook("PreToolUse", "Write", command, "")]);
+        let input = json!({ "path": "large", "content": content });
+        let server = ModelServer::start([API.call("a", "write", &input), API.say("done")]);
+        let run = tooloop(&scratch, &server, API).env("TOOLOOP_CONTEXT_WINDOW", "4000000");
+        let done = finish(&run.arg("go").start());
+        assert_eq!(done.answer(), "done", "{command}");
+        let file = scratch.workspace().join("large");
+        let (text, failed) = done.tool_result("a");
+        if let Some(reason) = reason {
+            assert!(failed && text.contains(reason), "{command}: {text}");
+            assert!(!file.exists(), "{command}");
+        } else {
+            assert!(!failed, "{command}: {text}");
+            assert_eq!(
+                std::fs::metadata(file).unwrap().len(),
+                3_000_000,
+                "{command}"
+            );
+        }
+        assert_eq!(warnings(&done), [""; 0], "{command}");
+        server.assert_clean();
+    }
+}
+
+#[test]
+fn a_hook_that_breaks_is_named_with_its_status() {
+    let table = [
+        ("sleep 300.83 & echo nope >&2; exit 2", true, None),
+        ("kill -9 $$", false, Some("SIGKILL")),
+        ("kill -TERM $$; sleep 300.84", false, Some("SIGTERM")),
+        ("/no/such/program", false, Some("status 127")),
+        ("./not-executable", false, Some("status 126")),
+    ];
+    for (command, is_refused, status) in table {
+        let scratch = with(&[Hook("PreToolUse", "Bash", command, "")]);
+        scratch.write("not-executable", "x");
+        let server = ModelServer::start([API.bash("a", "echo ran >> M"), API.say("done")]);
+        let done = ask(&scratch, &server, API, "go");
+        assert_eq!(done.answer(), "done", "{command}");
+        assert_eq!(
+            scratch.workspace().join("M").exists(),
+            !is_refused,
+            "{command}"
+        );
+        let (text, _) = done.tool_result("a");
+        assert_eq!(text.contains("nope"), is_refused, "{command}: {text}");
+        let warnings = warnings(&done);
+        let file = scratch
+            .config()
+            .join("tooloop/config.toml")
+            .display()
+            .to_string();
+        match status {
+            None => assert_eq!(warnings, [""; 0]),
+            Some(status) => {
+                let is_told = |warning: &String| {
+                    [command, status, &file]
+                        .iter()
+                        .all(|part| warning.contains(part))
+                };
+                assert!(
+                    warnings.len() == 1 && warnings.iter().all(is_told),
+                    "{warnings:?}"
+                );
+            }
+        }
+        server.assert_clean();
+    }
+}
+
+#[test]
 fn hooks_find_the_folder_and_no_keys() {
     let keep = "env > environment; pwd >> environment";
     let scratch = with(&[Hook("SessionStart", "", keep, "")]);

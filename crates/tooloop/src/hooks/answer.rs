@@ -88,7 +88,7 @@ pub(super) fn read(
             );
             reader.refusals(outcome, &mut answer);
         }
-        HookEnd::Failed { reason } => reader.warn(format!("did not run: {reason}"), &mut answer),
+        HookEnd::Failed { reason } => reader.warn(format!("failed: {reason}"), &mut answer),
     }
     answer
 }

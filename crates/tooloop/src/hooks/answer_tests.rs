@@ -82,7 +82,7 @@ fn failed_hook_refuses_only_what_it_refused() {
     let reason = || "no shell".to_owned();
     let block = "{\"decision\":\"block\",\"reason\":\"r\"}";
     let answer = failed(HookEnd::Failed { reason: reason() }, block);
-    assert!(answer.warnings[0].contains("did not run: no shell"));
+    assert!(answer.warnings[0].contains("failed: no shell"));
     assert_eq!(answer.decided, None);
     let answer = failed(HookEnd::TimedOut, block);
     assert!(answer.warnings[0].contains("took longer than 60 s and was ended"));

@@ -342,6 +342,81 @@ fn a_subagent_in_the_background_is_told_of_once() {
     );
 }
 
+/// A job ends with its subagent, whose result names it, and is promised no notice.
+#[test]
+fn a_job_of_a_subagent_ends_with_it() {
+    let gone =
+        "cat /proc/[0-9]*/cmdline 2> /dev/null | tr '\\0' ' ' | grep -c 'sleep 87654[6]'; true";
+    for in_background in [false, true] {
+        let scratch = Scratch::new();
+        let api = Api::Messages;
+        let mut input = task("start", "general");
+        input["run_in_background"] = in_background.into();
+        let server = by_prompt(move |first, replies| match (first, replies) {
+            ("go", 0) => api.call("c_1", "task", &input).into(),
+            ("go", 1) if in_background => api.say("waiting").into(),
+            ("go", 1 | 2) => api.bash("c_2", gone).into(),
+            ("start", 0) => {
+                let job = json!({"command": "exec sleep 876546", "run_in_background": true});
+                api.call("s_1", "bash", &job).into()
+            }
+            ("start", _) => api.say("begun").into(),
+            (_, _) => api.say("ok").into(),
+        });
+        let done = finish(&tooloop(&scratch, &server, api).arg("go").start());
+        assert_eq!(done.answer(), "ok");
+        let result = if in_background {
+            done.system("notice")[0]["message"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        } else {
+            done.tool_result("c_1").0
+        };
+        for part in [
+            "begun",
+            "Ended with the subagent while it ran: job_1",
+            "sleep 876546",
+        ] {
+            assert!(result.contains(part), "{part}: {result}");
+        }
+        let (started, _) = done.tool_result("s_1");
+        assert!(!started.contains("A notice comes"), "{started}");
+        assert!(done.tool_result("c_2").0.starts_with("0\n"));
+        server.assert_clean();
+    }
+}
+
+/// A job that ends just before its subagent is known to one of the two.
+#[test]
+fn a_job_that_ends_with_its_subagent_is_accounted_for() {
+    let scratch = Scratch::new();
+    let api = Api::Messages;
+    let input = task("start", "general");
+    let server = by_prompt(move |first, replies| match (first, replies) {
+        ("go", 0) => api.call("c_1", "task", &input).into(),
+        ("start", 0) => {
+            let job = "until [ -e go ]; do sleep 0.01; done; echo DONE > M";
+            let job = json!({"command": job, "run_in_background": true});
+            api.call("s_1", "bash", &job).into()
+        }
+        ("start", 1) => api
+            .bash("s_2", "touch go; until [ -e M ]; do sleep 0.01; done")
+            .into(),
+        ("start", _) => api.say("begun").into(),
+        (_, _) => api.say("ok").into(),
+    });
+    let done = finish(&tooloop(&scratch, &server, api).arg("go").start());
+    assert_eq!(done.answer(), "ok");
+    let (result, _) = done.tool_result("c_1");
+    let requests = server.requests();
+    let is_noticed = requests
+        .iter()
+        .any(|one| one.mentions("background job job_1 ended"));
+    assert!(is_noticed || result.contains("job_1"), "{result}");
+    server.assert_clean();
+}
+
 /// What a subagent changes is taken back with the turn.
 #[test]
 fn a_rewind_takes_back_what_a_subagent_did() {

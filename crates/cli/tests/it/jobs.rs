@@ -168,6 +168,50 @@ both! {
         }
     }
 
+    /// The same of a subagent in the background.
+    fn a_run_waits_for_its_subagents(api) {
+        let scratch = Scratch::new();
+        let gate = Gate::new();
+        let held = gate.clone();
+        let task = json!({"description": "look", "prompt": "sub", "run_in_background": true});
+        let server = ModelServer::start_with(move |request| {
+            let is_sub = said(request).iter().any(|(role, text)| role == "user" && text == "sub");
+            let replies = request.messages().iter().filter(|one| one["role"] == "assistant").count();
+            match (is_sub, replies) {
+                (true, _) => wait_for(&held).then(api.say("sub result 42")).into(),
+                (false, 0) => api.call("c_1", "task", &task).into(),
+                (false, 1) => api.say("waiting").into(),
+                (false, _) => api.say("seen").into(),
+            }
+        });
+        let running = tooloop(&scratch, &server, api).arg("go").start();
+        running
+            .wait_for_record(LONG, |record| record["message"]["content"][0]["text"] == "waiting")
+            .unwrap();
+        gate.open();
+        let done = finish(&running);
+        assert_eq!(done.answer(), "seen");
+        assert_eq!(server.requests().len(), 4);
+        assert!(server.request(3).mentions("sub result 42"));
+        server.assert_clean();
+    }
+
+    /// Work that outlasts the wait fails the run, which names it.
+    fn a_run_does_not_wait_without_end(api) {
+        let scratch = Scratch::new();
+        let server = ModelServer::start([
+            api.call("c_1", "bash", &job("exec sleep 876547")),
+            api.say("waiting"),
+        ]);
+        let run = tooloop(&scratch, &server, api).env("TOOLOOP_BACKGROUND_WAIT_MS", "300");
+        let done = finish(&run.arg("go").start());
+        let words = done.failed(61, "background_unfinished");
+        assert!(words.contains("0.3 s") && words.contains("876547"), "{words}");
+        assert_eq!(done.result()["partial_result"], "waiting");
+        assert_eq!(server.requests().len(), 2);
+        server.assert_clean();
+    }
+
     /// The time limit of the run holds while it waits.
     fn a_time_limit_ends_the_wait(api) {
         for lines in [false, true] {

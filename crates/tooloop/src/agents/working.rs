@@ -48,9 +48,10 @@ pub(super) async fn work(
         return Err(ToolError::Cancelled);
     }
     let transcript = session.transcript().await.unwrap_or_default();
-    let left = session.background();
     let closed = session.close().await;
     let report = report.map_err(|error| ToolError::Failed(failed(&error)))?;
+    // What ended since then was not told to the subagent either.
+    let left = &report.background;
     closed.map_err(|error| ToolError::Failed(failed(&error)))?;
     let mut output = told(&report, &transcript);
     if !left.is_empty() {

@@ -278,6 +278,35 @@ both! {
         }
     }
 
+    /// Two zones whose dates always differ: the date that changes comes after what was sent.
+    fn another_date_leaves_what_was_sent(api) {
+        let scratch = Scratch::new();
+        let server = ModelServer::start([
+            api.bash("tu_1", "echo one"),
+            api.say("first"),
+            api.say("second"),
+            api.say("third"),
+        ]);
+        let run = |zone: &str| tooloop(&scratch, &server, api).env("TZ", zone);
+        let session = finish(&run("AAA12").arg("first").start()).session();
+        for (zone, prompt) in [("BBB-14", "second"), ("AAA12", "third")] {
+            let done = finish(&run(zone).args(["--resume", &session, prompt]).start());
+            assert_eq!(done.answer(), prompt);
+        }
+        let requests = server.requests();
+        let sent: Vec<_> = requests
+            .iter()
+            .map(|request| String::from_utf8(request.raw.to_vec()).unwrap())
+            .collect();
+        for pair in sent.windows(2) {
+            same_prefix(api, &pair[0], &pair[1]);
+        }
+        let dates: Vec<_> = requests.iter().map(date).collect();
+        assert!(dates[0] == dates[1] && dates[1] != dates[2], "{dates:?}");
+        assert_eq!(dates[1], dates[3]);
+        server.assert_clean();
+    }
+
     fn folders_further_down_are_told_once_behind_the_results(api) {
         let scratch = Scratch::new();
         scratch.write("AGENTS.md", "root");

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use serde_json::json;
 use tooloop_model::{
-    AssistantMessage, ContentBlock, MessageBuilder, ModelError, ModelErrorKind, StopReason,
+    AssistantMessage, ContentBlock, MessageBuilder, ModelError, ModelErrorKind, Price, StopReason,
     StreamEvent, Usage,
 };
 use tooloop_provider::{AnthropicCodec, ChatSettings, Codec, Echo, OpenAiChatCodec};
@@ -680,5 +680,123 @@ fn a_message_that_starts_again_is_an_error() {
         let message = builder.finish().unwrap();
         assert_eq!(message.text(), "On it.");
         assert_eq!(calls(&message), ["a bash {\"command\":\"echo A\"}"]);
+    }
+}
+
+/// Per million tokens.
+const PRICE: Price = Price {
+    input: 10.0,
+    output: 20.0,
+    cache_read: 1.0,
+    cache_write: 12.5,
+};
+
+/// The counts of a reply, with the number of counts that were told, and what they cost.
+fn counted(codec_name: &str, events: &[serde_json::Value]) -> (Usage, f64) {
+    let (builder, _, error) = read(codec(codec_name).as_ref(), events);
+    assert_eq!(error, None, "{events:?}");
+    let usage = builder.finish().unwrap().usage;
+    (usage, PRICE.cost(usage).as_usd())
+}
+
+#[test]
+fn tokens_from_a_cache_cost_what_they_cost() {
+    let said = || delta(&json!({"content": "hi"}));
+    let last = |usage: serde_json::Value| json!({"choices": [], "usage": usage});
+    let counts = |more: serde_json::Value| {
+        let mut usage = json!({"prompt_tokens": 1000, "completion_tokens": 100});
+        let more = more.as_object().unwrap().clone();
+        usage.as_object_mut().unwrap().extend(more);
+        usage
+    };
+    let cached = |count: u64| json!({"prompt_tokens_details": {"cached_tokens": count}});
+    let floats = json!({"prompt_tokens": 1000.0, "completion_tokens": 100.0,
+        "prompt_tokens_details": {"cached_tokens": 900.0}});
+    let table = [
+        (counts(cached(900)), 900, 0.0039),
+        (
+            counts(json!({"prompt_cache_hit_tokens": 900, "prompt_cache_miss_tokens": 100})),
+            900,
+            0.0039,
+        ),
+        (floats, 900, 0.0039),
+        // More than there is.
+        (counts(cached(1200)), 1000, 0.003),
+        (counts(json!({"prompt_tokens_details": null})), 0, 0.012),
+        (counts(json!({})), 0, 0.012),
+        (
+            counts(json!({"completion_tokens_details": {"reasoning_tokens": 80}})),
+            0,
+            0.012,
+        ),
+    ];
+    for (usage, read_tokens, cost) in table {
+        // Once, with each chunk, and twice at the end.
+        let mut with_each = said();
+        with_each["usage"] = usage.clone();
+        for events in [
+            vec![said(), finish("stop"), last(usage.clone())],
+            vec![
+                with_each.clone(),
+                with_each,
+                finish("stop"),
+                last(usage.clone()),
+            ],
+            vec![
+                said(),
+                finish("stop"),
+                last(usage.clone()),
+                last(usage.clone()),
+            ],
+        ] {
+            let (found, dollars) = counted("chat", &events);
+            assert_eq!(
+                (found.input_tokens, found.output_tokens),
+                (1000, 100),
+                "{usage}"
+            );
+            assert_eq!(found.cache_read_tokens, read_tokens, "{usage}");
+            assert!((dollars - cost).abs() < 1e-9, "{usage}: {dollars}");
+        }
+    }
+}
+
+#[test]
+fn messages_count_a_cache_once_wherever_it_is_told() {
+    let start = |usage: serde_json::Value| {
+        json!({"type": "message_start", "message": {"id": "m", "role": "assistant", "content": [],
+            "usage": usage}})
+    };
+    let delta = |usage: serde_json::Value| json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage});
+    let block = json!({"type": "content_block_start", "index": 0,
+        "content_block": {"type": "text", "text": "hi"}});
+    let stop = json!({"type": "message_stop"});
+    let whole = json!({"input_tokens": 100, "cache_read_input_tokens": 900, "output_tokens": 100});
+    let first = json!({"input_tokens": 100, "cache_read_input_tokens": 900, "output_tokens": 1});
+    let output = json!({"output_tokens": 100});
+    let floats =
+        json!({"input_tokens": 100.0, "cache_read_input_tokens": 900.0, "output_tokens": 100.0});
+    let zeros = json!({"input_tokens": 0, "output_tokens": 0});
+    for (begin, end) in [
+        (first.clone(), output),
+        (first, whole.clone()),
+        (whole.clone(), whole.clone()),
+        (zeros, whole),
+        (json!({}), floats),
+    ] {
+        let events = [
+            start(begin.clone()),
+            block.clone(),
+            delta(end.clone()),
+            stop.clone(),
+        ];
+        let (found, dollars) = counted("messages", &events);
+        assert_eq!(
+            (found.input_tokens, found.output_tokens),
+            (1000, 100),
+            "{begin} {end}"
+        );
+        assert_eq!(found.cache_read_tokens, 900, "{begin} {end}");
+        assert!((dollars - 0.0039).abs() < 1e-9, "{begin} {end}: {dollars}");
     }
 }

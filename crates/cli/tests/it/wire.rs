@@ -452,3 +452,173 @@ fn odd_chunks_do_no_harm() {
     assert_eq!(server.request(0).body, server.request(1).body);
     server.wait_for_requests(3, LONG).unwrap();
 }
+
+/// What small servers make of a call: chunks of a reply, in order.
+fn small_server_calls() -> Vec<(&'static str, Vec<Value>)> {
+    let arguments = json!({"command": "echo a >> M"}).to_string();
+    let delta = |delta: Value| json!([{"index": 0, "delta": delta, "finish_reason": null}]);
+    let call = |call: Value| delta(json!({"tool_calls": [call]}));
+    let function = |arguments: Value| json!({"name": "bash", "arguments": arguments});
+    let named = |name: &str| json!({"name": name, "arguments": arguments});
+    let whole = |function: Value| {
+        vec![call(
+            json!({"index": 0, "id": "c", "type": "function", "function": function}),
+        )]
+    };
+    let (begin, end) = arguments.split_at(9);
+    let text = function(arguments.clone().into());
+    let second = json!({"name": "bash", "arguments": "{\"command\":\"echo b >> N\"}"});
+    let piece = |id: &str, arguments: &str| {
+        call(
+            json!({"index": 0, "id": id, "type": "function", "function": function(arguments.into())}),
+        )
+    };
+    vec![
+        (
+            "an object",
+            whole(function(json!({"command": "echo a >> M"}))),
+        ),
+        ("repeated", vec![piece("c", begin), piece("c", end)]),
+        (
+            "indexes",
+            vec![delta(json!({"tool_calls": [
+            {"index": 3, "id": "c", "type": "function", "function": text},
+            {"index": 7, "id": "d", "type": "function", "function": second}]}))],
+        ),
+        (
+            "a number",
+            vec![call(
+                json!({"index": 0, "id": 12, "type": "function", "function": text}),
+            )],
+        ),
+        (
+            "no id",
+            vec![call(
+                json!({"index": 0, "type": "function", "function": text}),
+            )],
+        ),
+        (
+            "no ids",
+            vec![delta(json!({"tool_calls": [
+            {"index": 0, "type": "function", "function": text},
+            {"index": 1, "type": "function", "function": second}]}))],
+        ),
+        (
+            "one id",
+            vec![delta(json!({"tool_calls": [
+            {"index": 0, "id": "", "function": text},
+            {"index": 1, "id": "", "function": second}]}))],
+        ),
+        (
+            "no type",
+            vec![call(json!({"index": 0, "id": "c", "function": text}))],
+        ),
+        (
+            "one chunk",
+            vec![json!([{"index": 0, "finish_reason": "tool_calls",
+            "delta": {"tool_calls": [{"index": 0, "id": "c", "type": "function", "function": text}]}}])],
+        ),
+        (
+            "parts",
+            vec![delta(
+                json!({"content": [{"type": "text", "text": "I look"}], "tool_calls": [
+            {"index": 0, "id": "c", "type": "function", "function": text}]}),
+            )],
+        ),
+        (
+            "reasoning",
+            vec![
+                delta(
+                    json!({"role": "assistant", "content": null, "reasoning_content": "I think"}),
+                ),
+                delta(json!({"content": null, "tool_calls": [
+                {"index": 0, "id": "c", "type": "function", "function": text}]})),
+            ],
+        ),
+        (
+            "an index as text",
+            vec![call(
+                json!({"index": "0", "id": "c", "type": "function", "function": text}),
+            )],
+        ),
+        ("blanks", whole(named(" bash "))),
+        ("a namespace", whole(named("functions.bash"))),
+        (
+            "a fence",
+            whole(function(format!("```json\n{arguments}\n```").into())),
+        ),
+        (
+            "a stray brace",
+            whole(function(format!("{arguments}}}").into())),
+        ),
+        (
+            "a raw newline",
+            whole(function("{\"command\":\"echo a\n>> M\"}".into())),
+        ),
+        (
+            "twice",
+            whole(function(json!(arguments).to_string().into())),
+        ),
+    ]
+}
+
+/// Each form runs once, or its result says what is wrong with it.
+#[test]
+fn calls_of_small_servers_run_once() {
+    let errors = [
+        ("a namespace", "no tool named \"functions.bash\""),
+        ("a fence", "not a JSON object"),
+        ("a stray brace", "trailing characters"),
+        ("a raw newline", "control character"),
+        ("twice", "a JSON object is needed"),
+    ];
+    for (name, chunks) in small_server_calls() {
+        let reply = chunks.into_iter().map(|choices| {
+            let chunk = json!({"id": "x", "object": "chat.completion.chunk", "model": "m", "choices": choices});
+            openai_chat::chunk(&chunk)
+        });
+        let reply = reply.fold(Steps::default(), Steps::then);
+        let end = openai_chat::finish("tool_calls").then(openai_chat::done());
+        let (done, server, scratch) = play(
+            Api::Chat,
+            vec![reply.then(end).into(), Api::Chat.say("fin").into()],
+        );
+        assert_eq!(done.answer(), "fin", "{name}");
+        assert_eq!(server.requests().len(), 2, "{name}");
+        let request = server.request(1);
+        let calls: Vec<&Value> = request
+            .messages()
+            .iter()
+            .filter_map(|message| message["tool_calls"].as_array())
+            .flatten()
+            .collect();
+        let mut ids: Vec<_> = calls
+            .iter()
+            .map(|call| call["id"].as_str().unwrap())
+            .collect();
+        assert!(ids.iter().all(|id| !id.is_empty()), "{name}: {ids:?}");
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), calls.len(), "{name}");
+        for call in &calls {
+            let arguments = call["function"]["arguments"].as_str().unwrap();
+            let arguments: Value = serde_json::from_str(arguments).unwrap();
+            assert!(arguments.is_object(), "{name}: {arguments}");
+        }
+        let results = request.tool_results();
+        assert_eq!(results.len(), calls.len(), "{name}");
+        let written = std::fs::read_to_string(scratch.workspace().join("M")).ok();
+        if let Some((_, error)) = errors.iter().find(|(form, _)| *form == name) {
+            assert!(
+                results[0].text.contains(error),
+                "{name}: {}",
+                results[0].text
+            );
+            assert_eq!(written, None, "{name}");
+        } else {
+            assert_eq!(written.as_deref(), Some("a\n"), "{name}");
+            let second = scratch.workspace().join("N").exists();
+            assert_eq!(second, calls.len() == 2, "{name}");
+        }
+    }
+}

@@ -150,19 +150,24 @@ pub(super) fn normal(usage: &Value) -> Option<Usage> {
         let mut counts = pointers.iter().filter_map(|pointer| at(pointer));
         counts.find(|count| *count > 0).unwrap_or_default()
     };
+    // Parts of the prompt, whatever a server says.
+    let cache_read_tokens = first(&[
+        "/prompt_tokens_details/cached_tokens",
+        "/prompt_cache_hit_tokens",
+        "/cached_tokens",
+    ])
+    .min(input);
+    let cache_write_tokens = first(&[
+        "/prompt_tokens_details/cache_write_tokens",
+        "/prompt_tokens_details/cache_creation_tokens",
+        "/cache_creation_input_tokens",
+    ])
+    .min(input.saturating_sub(cache_read_tokens));
     Some(Usage {
         input_tokens: input,
         output_tokens: output,
-        cache_read_tokens: first(&[
-            "/prompt_tokens_details/cached_tokens",
-            "/prompt_cache_hit_tokens",
-            "/cached_tokens",
-        ]),
-        cache_write_tokens: first(&[
-            "/prompt_tokens_details/cache_write_tokens",
-            "/prompt_tokens_details/cache_creation_tokens",
-            "/cache_creation_input_tokens",
-        ]),
+        cache_read_tokens,
+        cache_write_tokens,
         reasoning_tokens: reasoning,
     })
 }

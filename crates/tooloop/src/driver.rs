@@ -432,8 +432,8 @@ impl Driver {
         if let Some(tokens) = self.kernel.implausible_count() {
             self.doubted_count = true;
             let words = format!(
-                "the provider counted {tokens} tokens of input, which is far from any estimate; \
-                 estimates are used to decide when the conversation is compacted"
+                "the provider counted {tokens} tokens of input and output, which is far from any \
+                 estimate; estimates are used to decide when the conversation is compacted"
             );
             self.events.send(&Event::Warning(words));
         }

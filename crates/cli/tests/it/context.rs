@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 use tooloop_testkit::oracle::{Rule, Window, estimate_tokens};
 use tooloop_testkit::run::{Run, Stdin};
-use tooloop_testkit::{CapturedRequest, ModelServer, Reply, Scratch, Steps, anthropic};
+use tooloop_testkit::{
+    CapturedRequest, ModelServer, Reply, Scratch, Steps, anthropic, openai_chat,
+};
 
 use super::support::{
     Api, Done, ask, asking, damages_journals, end, finish, journal, resume, tooloop,
@@ -563,4 +565,132 @@ fn summing_up_can_be_switched_off() {
     let words = done.failed(1, "context_limit");
     assert!(words.contains("too long"), "{words}");
     assert!(!server.requests().iter().any(is_summary));
+}
+
+/// What a server says that it counted; `None`: nothing.
+type Counts = fn(&Value, u64) -> Option<Value>;
+
+fn prompt_tokens(tokens: u64) -> Option<Value> {
+    Some(json!({"prompt_tokens": tokens, "completion_tokens": 50}))
+}
+
+/// What a server of 26 steps says that it counted, of a body that has so many tokens.
+const WRONG_COUNTS: [(&str, Counts, &str); 9] = [
+    ("true", |_, tokens| prompt_tokens(tokens), ""),
+    ("absent", |_, _| None, ""),
+    (
+        "zeros",
+        |_, _| Some(json!({"prompt_tokens": 0, "completion_tokens": 0})),
+        "",
+    ),
+    (
+        "newest messages",
+        |body, _| {
+            let messages = body["messages"].as_array().unwrap();
+            let newest = messages.get(messages.len().saturating_sub(2)..).unwrap();
+            prompt_tokens(estimate_tokens(&newest.into(), ESTIMATE))
+        },
+        "tokens of input",
+    ),
+    (
+        "wrong later",
+        |body, tokens| {
+            let is_early = body["messages"].as_array().unwrap().len() < 20;
+            prompt_tokens(if is_early { tokens } else { 10 })
+        },
+        "counted 60 tokens",
+    ),
+    ("half", |_, tokens| prompt_tokens(tokens / 2), ""),
+    ("always 10", |_, _| prompt_tokens(10), "counted 60 tokens"),
+    (
+        "always 100",
+        |_, _| prompt_tokens(100),
+        "counted 150 tokens",
+    ),
+    (
+        "ten times",
+        |_, tokens| prompt_tokens(tokens * 10),
+        "tokens of input",
+    ),
+];
+
+/// A chat server with a window of 16,000 tokens that has 26 calls of 3 kB made.
+fn counting(counts: Counts) -> ModelServer {
+    let steps = AtomicU64::new(0);
+    ModelServer::builder()
+        .window(Window {
+            tokens: 16_000,
+            bytes_per_token: ESTIMATE,
+        })
+        .choose(move |request| {
+            let reply = if is_summary(request) {
+                openai_chat::content("## Task\nWhat was asked for.\n\n## Next step\nGo on.")
+                    .then(openai_chat::finish("stop"))
+            } else {
+                match steps.fetch_add(1, Ordering::Relaxed) {
+                    step @ 0..26 => {
+                        let command = format!("echo {step}; head -c 3000 /dev/zero | tr '\\0' a");
+                        let input = json!({ "command": command }).to_string();
+                        openai_chat::tool_delta(0, &format!("c_{step}"), "bash", &input)
+                            .then(openai_chat::finish("tool_calls"))
+                    }
+                    _ => openai_chat::content("done").then(openai_chat::finish("stop")),
+                }
+            };
+            let tokens = estimate_tokens(&request.body, ESTIMATE);
+            let usage = counts(&request.body, tokens).map(|usage| {
+                openai_chat::chunk(
+                    &json!({"id": "x", "object": "chat.completion.chunk", "model": "m",
+                    "choices": [], "usage": usage}),
+                )
+            });
+            Reply::stream(
+                reply
+                    .then(usage.unwrap_or_default())
+                    .then(openai_chat::done()),
+            )
+        })
+        .start()
+}
+
+#[test]
+fn servers_that_count_wrong_end_no_session() {
+    damages_journals();
+    for (name, counts, doubted) in WRONG_COUNTS {
+        let (scratch, server) = (Scratch::new(), counting(counts));
+        let run = || {
+            tooloop(&scratch, &server, Api::Chat)
+                .env("TOOLOOP_CONTEXT_WINDOW", "16000")
+                .env("TOOLOOP_MAX_OUTPUT_TOKENS", "1000")
+        };
+        let done = finish(&run().arg(format!("the task is {KEEP}")).start());
+        assert_eq!(done.answer(), "done", "{name}");
+        let doubts = |done: &Done| {
+            let warnings = done.system("warning").into_iter();
+            let texts = warnings.map(|warning| warning["message"].as_str().unwrap().to_owned());
+            let texts = texts.filter(|text| text.contains("far from any estimate"));
+            texts.collect::<Vec<_>>()
+        };
+        let (warnings, expected) = (doubts(&done), usize::from(!doubted.is_empty()));
+        assert_eq!(warnings.len(), expected, "{name}: {warnings:?}");
+        assert!(
+            warnings.iter().all(|text| text.contains(doubted)),
+            "{name}: {warnings:?}"
+        );
+        // The session can be resumed and compacted.
+        let session = done.session();
+        for prompt in ["next", "/compact", "and on"] {
+            let done = finish(&run().args(["--resume", &session, prompt]).start());
+            done.finished.assert_code(0);
+            assert!(doubts(&done).len() <= 1, "{name}: {prompt}");
+            let kept = server.requests().last().unwrap().mentions(KEEP);
+            assert!(
+                kept || is_summary(server.requests().last().unwrap()),
+                "{name}: {prompt}"
+            );
+        }
+        assert!(refused(&server) <= 2, "{name}: {}", refused(&server));
+        assert!(server.requests().iter().any(is_summary), "{name}");
+        server.assert_clean_except(&[Rule::Window]);
+    }
 }

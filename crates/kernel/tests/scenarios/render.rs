@@ -181,7 +181,7 @@ fn entry(entry: &Entry) -> String {
     }
 }
 
-/// The cap, then who spoke, with the ids of the tool uses. Fails if a strict provider would refuse
+/// The cap, then who spoke, with the ids of the tool uses and the attachments. Fails if a strict provider would refuse
 /// the request.
 fn request(request: &Request) -> String {
     assert_eq!(faults(&request.messages), Vec::<String>::new());
@@ -189,13 +189,15 @@ fn request(request: &Request) -> String {
         .messages
         .iter()
         .map(|message| match message.message() {
-            Message::User(_) => "user".to_owned(),
+            Message::User(said) => format!("user{}", attached(said)),
             Message::Assistant(reply) => {
                 let ids = reply.tool_uses().map(|tool_use| &tool_use.id);
                 ids.fold("model".into(), |line, id| format!("{line} {id}"))
             }
             Message::ToolResults(results) => {
-                let ids = results.iter().map(|result| &result.tool_use_id);
+                let ids = results
+                    .iter()
+                    .map(|result| format!("{}{}", result.tool_use_id, attached(&result.content)));
                 ids.fold("results".into(), |line, id| format!("{line} {id}"))
             }
         })
@@ -250,6 +252,16 @@ fn content(content: &[Content]) -> String {
         })
         .collect();
     parts.join(" + ")
+}
+
+/// The attachments of a content.
+fn attached(content: &[Content]) -> String {
+    let names = content.iter().filter_map(|part| match part {
+        Content::Text(_) => None,
+        Content::Image(_) => Some("+image"),
+        Content::Document(_) => Some("+document"),
+    });
+    names.collect()
 }
 
 fn short(text: &str) -> String {

@@ -199,6 +199,132 @@ fn refused_reasoning_is_left_out() {
 }
 
 #[test]
+fn a_refused_image_is_not_sent_again() {
+    check(
+        r#"
+        > user look
+          record user: look
+          call 1 [user]
+        > model 1 call tu_1 read {}
+          show 1 x3 tu_1
+          run 1 read tu_1 {}
+          record model (ToolUse): read tu_1 {}
+        > done 1 [image]
+          record finished tu_1: image image/png
+          record go on: next step
+          call 2 [user, model tu_1, results tu_1+image]
+        > fail 2 image
+          record retry of 2, failure 1, in 0 ms, without Attachments: AttachmentRefused
+          start timer 1 of 0ns
+        > timer 1
+          record go on: retry
+          call 3 [user, model tu_1, results tu_1]
+        > model 3 say a text
+          show 3 x3
+          record model (EndTurn): text "a text"
+          record end: completed
+          END completed
+        > user go on
+          record user: go on
+          call 4 [user, model tu_1, results tu_1, model, user]
+        > crash
+        > user and on
+          record user: and on
+          call 1 [user, model tu_1, results tu_1, model, user, user]
+        "#,
+    );
+}
+
+#[test]
+fn of_several_attachments_the_newest_are_left_out_first() {
+    check(
+        r#"
+        > user look [image] and [document]
+          record user: look + image image/png + and + document application/pdf
+          call 1 [user+image+document]
+        > model 1 call tu_1 read {}
+          show 1 x3 tu_1
+          run 1 read tu_1 {}
+          record model (ToolUse): read tu_1 {}
+        > done 1 a picture [image]
+          record finished tu_1: a picture + image image/png
+          record go on: next step
+          call 2 [user+image+document, model tu_1, results tu_1+image]
+        > fail 2 image
+          record retry of 2, failure 1, in 0 ms, without NewAttachments: AttachmentRefused
+          start timer 1 of 0ns
+        > timer 1
+          record go on: retry
+          call 3 [user+image+document, model tu_1, results tu_1]
+        > fail 3 image
+          record retry of 3, failure 2, in 0 ms, without Attachments: AttachmentRefused
+          start timer 2 of 0ns
+        > timer 2
+          record go on: retry
+          call 4 [user, model tu_1, results tu_1]
+        > fail 4 image
+          record end: model error after 3: AttachmentRefused
+          END model error after 3: AttachmentRefused
+        "#,
+    );
+}
+
+#[test]
+fn a_request_of_too_many_bytes_loses_old_attachments_first() {
+    check(
+        r#"
+        > user look [image]
+          record user: look + image image/png
+          call 1 [user+image]
+        > model 1 call tu_1 read {}
+          show 1 x3 tu_1
+          run 1 read tu_1 {}
+          record model (ToolUse): read tu_1 {}
+        > done 1 [image]
+          record finished tu_1: image image/png
+          record go on: next step
+          call 2 [user+image, model tu_1, results tu_1+image]
+        > fail 2 too_long status 413
+          record retry of 2, failure 1, in 0 ms, without OldAttachments: ContextTooLong
+          start timer 1 of 0ns
+        > timer 1
+          record go on: retry
+          call 3 [user, model tu_1, results tu_1+image]
+        > fail 3 too_long status 413
+          record retry of 3, failure 2, in 0 ms, without Attachments: ContextTooLong
+          start timer 2 of 0ns
+        > timer 2
+          record go on: retry
+          call 4 [user, model tu_1, results tu_1]
+        > model 4 say seen
+          show 4 x3
+          record model (EndTurn): text "seen"
+          record end: completed
+          END completed
+        "#,
+    );
+}
+
+#[test]
+fn a_refused_image_of_a_prompt_is_left_out_after_resume_too() {
+    check(
+        r#"
+        > user [image]
+          record user: image image/png
+          call 1 [user+image]
+        > fail 1 image
+          record retry of 1, failure 1, in 0 ms, without Attachments: AttachmentRefused
+          start timer 1 of 0ns
+        > crash
+        > user again
+          record user: again
+          call 1 [user, user]
+        > model 2 say ok
+        "#,
+    );
+}
+
+#[test]
 fn thinking_alone_is_no_message() {
     check(
         r#"

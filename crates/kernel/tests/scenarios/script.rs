@@ -14,7 +14,7 @@
 //! > model N usage INPUT OUTPUT
 //! > model N stop REASON                 the reply is complete
 //! > model N say TEXT                    text and end_turn, > model N call ID NAME JSON likewise
-//! > fail N KIND [at SECONDS] [after SECONDS] [chance NUMBER]
+//! > fail N KIND [at SECONDS] [after SECONDS] [chance NUMBER] [status NUMBER]
 //! > done RUN TEXT     > failed RUN TEXT     > same RUN FINGERPRINT TEXT
 //! > allow ASK [RULE|JSON]               > deny ASK REASON
 //! > advise CONSULT [allow|ask REASON|deny REASON|input JSON|tell TEXT|stop REASON] [; ...]
@@ -24,7 +24,8 @@
 //! > crash [LOST]                        a new kernel from the journal but for the newest LOST
 //! ```
 //!
-//! In texts `\n` is a line break and `\s` a blank.
+//! In texts `\n` is a line break and `\s` a blank. `[image]` and `[document]` in what the user says and
+//! in results are attachments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,8 +36,8 @@ use tooloop_kernel::{
     OutputForm, OutputWay, Prepared, Settings, StopJudgement, Transcript,
 };
 use tooloop_model::{
-    BlockStart, Content, JsonObject, ModelError, ModelErrorKind, Money, Price, RawJson, StopReason,
-    StreamEvent, ToolUseId, Usage,
+    BlockStart, Content, Document, Image, JsonObject, ModelError, ModelErrorKind, Money, Price,
+    RawJson, StopReason, StreamEvent, ToolUseId, Usage,
 };
 
 use crate::common::ByName;
@@ -358,6 +359,7 @@ fn failure(rest: &str) -> Input {
             "at" => now = Duration::from_secs(number(value)),
             "after" => error.retry_after = Some(Duration::from_secs(number(value))),
             "chance" => chance = number(value),
+            "status" => error.status = Some(number(value)),
             other => panic!("no such word: {other}"),
         }
         rest = more;
@@ -372,16 +374,46 @@ fn failure(rest: &str) -> Input {
 
 fn user(said: &str, delivery: Delivery) -> Input {
     Input::User {
-        content: vec![Content::Text(text(said))],
+        content: content(said),
         delivery,
     }
+}
+
+/// A text with attachments in it.
+fn content(said: &str) -> Vec<Content> {
+    let parts = said.split_inclusive(']').flat_map(|part| {
+        let (before, name) = part.rsplit_once('[').unwrap_or((part, ""));
+        let data = "AAAA".to_owned();
+        let attached = match name {
+            "image]" => Content::Image(Image {
+                media_type: "image/png".into(),
+                data,
+            }),
+            "document]" => Content::Document(Document {
+                media_type: "application/pdf".into(),
+                data,
+                title: None,
+            }),
+            _ => return vec![Content::Text(text(part))],
+        };
+        vec![Content::Text(text(before)), attached]
+    });
+    let parts = parts.map(|part| match part {
+        Content::Text(text) => Content::Text(text.trim().to_owned()),
+        attached => attached,
+    });
+    let all: Vec<Content> = parts.filter(|part| !part.is_blank()).collect();
+    if all.iter().all(|part| matches!(part, Content::Text(_))) {
+        return vec![Content::Text(text(said))];
+    }
+    all
 }
 
 fn finished(rest: &str, is_error: bool) -> Input {
     let (run, said) = word(rest);
     Input::ToolFinished {
         run: number(run),
-        content: vec![Content::Text(text(said))],
+        content: content(said),
         is_error,
         fingerprint: None,
     }

@@ -310,6 +310,82 @@ mod tests {
     }
 
     #[test]
+    fn files_are_read_as_other_systems_save_them() {
+        let root = tempfile::tempdir().unwrap();
+        let plain = "---\ndescription: Use it.\n---\nDo it.\n";
+        let utf16 = |unit: fn(u16) -> [u8; 2]| -> Vec<u8> {
+            let units = "\u{feff}".encode_utf16().chain(plain.encode_utf16());
+            units.flat_map(unit).collect()
+        };
+        let table: Vec<(&str, Vec<u8>, Option<usize>)> = vec![
+            ("mark", format!("\u{feff}{plain}").into(), None),
+            ("returns", plain.replace('\n', "\r\n").into(), None),
+            ("little", utf16(u16::to_le_bytes), None),
+            ("big", utf16(u16::to_be_bytes), None),
+            (
+                "blanks",
+                "--- \ndescription: Use it.\n--- \nDo it.".into(),
+                None,
+            ),
+            (
+                "tab",
+                "---\ndescription:\tUse it.\n---\nDo it.".into(),
+                None,
+            ),
+            (
+                "colon",
+                "---\ndescription: Use when: a, b\n---\nDo it.".into(),
+                None,
+            ),
+            (
+                "number",
+                "---\nname: 12\ndescription: Use it.\n---\nDo it.".into(),
+                None,
+            ),
+            (
+                "latin",
+                b"---\ndescription: caf\xe9\n---\nDo it.".into(),
+                Some(2),
+            ),
+            (
+                "quote",
+                "---\ndescription: \"Use it.\n---\nDo it.".into(),
+                Some(2),
+            ),
+            (
+                "list",
+                "---\ndescription: [a, b]\n---\nDo it.".into(),
+                Some(2),
+            ),
+            ("empty", Vec::new(), Some(1)),
+            ("bare", "Do it.".into(), Some(1)),
+        ];
+        for (name, bytes, _) in &table {
+            fs::write(root.path().join(format!("{name}.md")), bytes).unwrap();
+        }
+        let found = looked(&[root.path()]);
+        let mut names: Vec<_> = found
+            .agents
+            .iter()
+            .map(|one| one.kind.name.as_str())
+            .collect();
+        names.sort_unstable();
+        let expected = [
+            "12", "big", "blanks", "colon", "little", "mark", "returns", "tab",
+        ];
+        assert_eq!(names, expected, "{:?}", found.warnings);
+        for agent in &found.agents {
+            assert!(agent.kind.description.starts_with("Use "), "{agent:?}");
+            assert_eq!(agent.kind.prompt.trim(), "Do it.", "{agent:?}");
+        }
+        for (name, _, line) in table.iter().filter(|row| row.2.is_some()) {
+            let part = format!("{name}.md is left out: line {}", line.unwrap());
+            let warned = found.warnings.iter().any(|warning| warning.contains(&part));
+            assert!(warned, "{part}: {:?}", found.warnings);
+        }
+    }
+
+    #[test]
     fn models_are_taken_where_they_may_be() {
         let mut found = Found::default();
         for (name, model, is_folders) in [

@@ -130,6 +130,171 @@ fn the_earlier_folder_counts_and_bad_skills_are_named() {
     }
 }
 
+/// UTF-16 with a byte order mark.
+fn utf16(text: &str, unit: fn(u16) -> [u8; 2]) -> Vec<u8> {
+    let units = "\u{feff}".encode_utf16().chain(text.encode_utf16());
+    units.flat_map(unit).collect()
+}
+
+/// Files as other systems save them: a name, the bytes, and the line that a warning names.
+fn saved() -> Vec<(&'static str, Vec<u8>, Option<usize>)> {
+    let plain = "---\ndescription: Use it.\n---\nDo it.\n";
+    vec![
+        ("mark", format!("\u{feff}{plain}").into(), None),
+        ("returns", plain.replace('\n', "\r\n").into(), None),
+        (
+            "marked-returns",
+            format!("\u{feff}{plain}").replace('\n', "\r\n").into(),
+            None,
+        ),
+        ("little", utf16(plain, u16::to_le_bytes), None),
+        ("big", utf16(plain, u16::to_be_bytes), None),
+        ("no-newline", "---\ndescription: Use it.\n---".into(), None),
+        (
+            "blanks",
+            "--- \t\ndescription: Use it.\n---  \nDo it.\n".into(),
+            None,
+        ),
+        (
+            "tab",
+            "---\ndescription:\tUse it.\n---\nDo it.\n".into(),
+            None,
+        ),
+        (
+            "colon",
+            "---\ndescription: Use when: a, b\n---\nDo it.\n".into(),
+            None,
+        ),
+        (
+            "latin",
+            b"---\nname: latin\ndescription: caf\xe9\n---\nDo it.\n".into(),
+            Some(3),
+        ),
+        (
+            "quote",
+            "---\ndescription: \"Use it.\n---\nDo it.\n".into(),
+            Some(2),
+        ),
+        (
+            "list",
+            "---\ndescription: [a, b]\n---\nDo it.\n".into(),
+            Some(2),
+        ),
+    ]
+}
+
+#[test]
+fn skills_are_read_as_other_systems_save_them() {
+    let folders = folders();
+    let root = folders.path.join("project");
+    let place = root.join("skills");
+    let put = |name: &str, bytes: &[u8]| {
+        fs::create_dir_all(place.join(name)).unwrap();
+        fs::write(place.join(name).join("SKILL.md"), bytes).unwrap();
+    };
+    let mut table = saved();
+    table.push((
+        "number",
+        "---\nname: 12\ndescription: Use it.\n---\nDo it.\n".into(),
+        None,
+    ));
+    table.push(("empty", Vec::new(), Some(1)));
+    table.push(("no-front-matter", "Do it.\n".into(), Some(1)));
+    for (name, bytes, _) in &table {
+        put(name, bytes);
+    }
+    skill(
+        &root.join("other"),
+        "inner",
+        "---\ndescription: Use it.\n---\nDo it.\n",
+    );
+    symlink("../other/inner", place.join("inner")).unwrap();
+    skill(
+        &folders.path,
+        "outer",
+        "---\ndescription: Use it.\n---\nDo it.\n",
+    );
+    symlink("../../outer", place.join("outer")).unwrap();
+    let set = SkillSet::discover(&[Place::of_project(&place, &root)]);
+    let mut expected: Vec<&str> = table
+        .iter()
+        .filter(|row| row.2.is_none())
+        .map(|row| row.0)
+        .collect();
+    expected.retain(|name| *name != "number");
+    expected.extend(["12", "inner"]);
+    expected.sort_unstable();
+    let names: Vec<&str> = set.iter().map(|skill| skill.name.as_str()).collect();
+    assert_eq!(names, expected, "{:?}", set.warnings());
+    for skill in set.iter() {
+        let (description, text) = match skill.name.as_str() {
+            "colon" => ("Use when: a, b", "Do it."),
+            "no-newline" => ("Use it.", ""),
+            _ => ("Use it.", "Do it."),
+        };
+        assert_eq!(skill.description, description, "{}", skill.name);
+        let whole = skill.text("").unwrap();
+        assert!(whole.trim_end().ends_with(text), "{}: {whole}", skill.name);
+        assert!(
+            !whole.contains(['\u{feff}', '\r']),
+            "{}: {whole:?}",
+            skill.name
+        );
+    }
+    for (name, _, line) in table.iter().filter(|row| row.2.is_some()) {
+        let file = place.join(name).join("SKILL.md");
+        let start = format!("skill left out: {}:{}: ", file.display(), line.unwrap());
+        assert!(
+            set.warnings().iter().any(|one| one.starts_with(&start)),
+            "{start}: {:?}",
+            set.warnings()
+        );
+    }
+    assert!(
+        set.warnings().iter().any(|one| one.contains("outer")),
+        "{:?}",
+        set.warnings()
+    );
+    assert_eq!(set.warnings().len(), 6, "{:?}", set.warnings());
+}
+
+#[test]
+fn commands_are_read_as_other_systems_save_them() {
+    let folders = folders();
+    for (name, bytes, _) in saved() {
+        fs::write(folders.path.join(format!("{name}.md")), bytes).unwrap();
+    }
+    fs::write(folders.path.join("plain.md"), "\u{feff}Do it.\r\n").unwrap();
+    let set = CommandSet::discover(&[Place::of_user(&folders.path)]);
+    for (name, _, line) in saved() {
+        let Some(line) = line else {
+            let command = set.get(name).unwrap();
+            assert!(
+                command.description.starts_with("Use "),
+                "{name}: {}",
+                command.description
+            );
+            match command.expand("") {
+                Ok(expanded) => assert_eq!(expanded.text.trim(), "Do it.", "{name}"),
+                Err(error) => assert!(name == "no-newline" && error.contains("no text"), "{error}"),
+            }
+            continue;
+        };
+        assert!(set.get(name).is_none(), "{name}");
+        let file = folders.path.join(format!("{name}.md"));
+        let part = format!("{}:{line}: ", file.display());
+        assert!(
+            set.warnings().iter().any(|one| one.contains(&part)),
+            "{part}: {:?}",
+            set.warnings()
+        );
+    }
+    assert_eq!(
+        set.get("plain").unwrap().expand("").unwrap().text.trim(),
+        "Do it."
+    );
+}
+
 #[test]
 fn links_of_a_project_lead_nowhere_else() {
     let folders = folders();

@@ -420,3 +420,86 @@ fn advise(verdict: Verdict, advised: Option<AdvisedVerdict>) -> Verdict {
         (verdict @ (Verdict::Allow | Verdict::Ask { .. }), Some(AdvisedVerdict::Allow)) => verdict,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tooloop_policy::Access;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Fixed(Verdict);
+
+    impl Gate for Fixed {
+        fn judge(&self, _: &ToolUse) -> Judgement {
+            Judgement {
+                verdict: self.0.clone(),
+                access: Access::read_only(),
+                grants: Vec::new(),
+                rules: Vec::new(),
+            }
+        }
+    }
+
+    fn call(name: &str, state: CallState) -> Call {
+        let mut call = Call::new(ToolUse {
+            id: ToolUseId(format!("{name}_1")),
+            name: name.into(),
+            input: ToolInput::Valid(JsonObject::default()),
+            vendor: None,
+        });
+        call.state = state;
+        call
+    }
+
+    fn batch(complete: bool, calls: Vec<Call>) -> Batch {
+        Batch {
+            calls,
+            complete,
+            ..Batch::default()
+        }
+    }
+
+    #[test]
+    fn only_complete_messages_get_refusals_and_questions() {
+        let reason = String::from("no");
+        for verdict in [
+            Verdict::Deny {
+                reason: reason.clone(),
+            },
+            Verdict::Ask {
+                reason: reason.clone(),
+                cause: AskCause::Rule,
+            },
+            Verdict::Invalid { message: reason },
+        ] {
+            let gate = Fixed(verdict);
+            let calls = vec![call("look", CallState::New)];
+            assert_eq!(batch(false, calls.clone()).next_move(&gate, 8), None);
+            assert!(batch(true, calls).next_move(&gate, 8).is_some());
+        }
+        let calls = vec![call("look", CallState::New)];
+        let next = batch(false, calls).next_move(&Fixed(Verdict::Allow), 8);
+        assert!(matches!(next, Some((0, Move::Run { .. }))), "{next:?}");
+    }
+
+    #[test]
+    fn one_successful_call_of_a_tool_is_enough() {
+        let done = |is_error| CallState::Done {
+            outcome: String::new(),
+            is_error,
+        };
+        for (errors, expected) in [
+            (&[][..], None),
+            (&[false], Some(true)),
+            (&[true], Some(false)),
+            (&[true, false], Some(true)),
+            (&[false, true], Some(true)),
+            (&[true, true], Some(false)),
+        ] {
+            let mut calls = vec![call("todo", CallState::New), call("look", done(false))];
+            calls.extend(errors.iter().map(|error| call("todo", done(*error))));
+            assert_eq!(batch(true, calls).called("todo"), expected, "{errors:?}");
+        }
+    }
+}

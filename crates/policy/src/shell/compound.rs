@@ -12,6 +12,11 @@ const OUT_OF_PLACE: &[&str] = &[
     "}", "then", "do", "done", "fi", "else", "elif", "esac", "]]",
 ];
 
+/// Checks whether a shell takes this word for a keyword where a command is expected.
+pub(super) fn is_keyword(word: &str) -> bool {
+    COMPOUND.contains(&word) || OUT_OF_PLACE.contains(&word) || matches!(word, "!" | "time")
+}
+
 impl Parser<'_> {
     pub(super) fn command(&mut self) -> Parsed<()> {
         self.parts.read.0 += 1;

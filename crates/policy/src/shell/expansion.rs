@@ -219,6 +219,10 @@ impl Parser<'_> {
                     Some('"') if quoted => {
                         return Err(Problem::Unsupported("an escaped quote in backquotes"));
                     }
+                    // Bash drops both even in single quotes there; other shells keep them.
+                    Some('\n') => {
+                        return Err(Problem::Unsupported("an escaped line end in backquotes"));
+                    }
                     Some(c) => {
                         inner.push('\\');
                         inner.push(c);

@@ -83,6 +83,11 @@ impl<'a> Parser<'a> {
         if self.source.contains('\0') {
             return Err(Problem::Unsupported("a NUL character"));
         }
+        if continues_an_operator(self.source) {
+            return Err(Problem::Unsupported(
+                "a line that continues within an operator",
+            ));
+        }
         self.list(Stop::End)?;
         if self.waiting.is_empty() {
             Ok(())
@@ -366,6 +371,23 @@ pub(super) const fn ends_word(c: char) -> bool {
         c,
         ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')'
     )
+}
+
+/// Checks whether a backslash before a line end stands between characters that could be one operator,
+/// such as `<<` and `-`: the shell drops both before it looks for operators.
+fn continues_an_operator(source: &str) -> bool {
+    let mut rest = source;
+    while let Some((before, after)) = rest.split_once("\\\n") {
+        let after = after.trim_start_matches("\\\n");
+        rest = after;
+        let is_dollar = before.ends_with('$');
+        let is_operator = before.ends_with(['<', '>', '&', '|', ';', '(', ')'])
+            && after.starts_with(['<', '>', '&', '|', ';', '(', ')', '-']);
+        if is_dollar || is_operator {
+            return true;
+        }
+    }
+    false
 }
 
 pub(super) fn is_name(text: &str) -> bool {

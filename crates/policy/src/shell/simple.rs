@@ -1,6 +1,7 @@
 //! Simple commands: assignments, words and redirections in a row.
 
 use super::{
+    compound::is_keyword,
     parser::{Parsed, Parser, ends_word, is_name},
     parts::{Assignment, Command, Hazard, Nature, Problem, Unknown, Word},
 };
@@ -52,7 +53,13 @@ impl Parser<'_> {
                 if detaches {
                     self.parts.hazards.insert(Hazard::Dialect);
                 }
-                words.push(self.word()?);
+                let word = self.word()?;
+                if word.raw.contains("\\\n") && self.may_be_no_word(&word.raw, words.is_empty()) {
+                    return Err(Problem::Unsupported(
+                        "a line that continues within such a word",
+                    ));
+                }
+                words.push(word);
             }
             end = self.position;
         }
@@ -75,6 +82,15 @@ impl Parser<'_> {
         self.follow(&command);
         self.parts.commands.insert(index, command);
         Ok(())
+    }
+
+    /// Checks whether a word with a line end in it, which the shell drops first, may be a keyword, an
+    /// option of `time`, an assignment, the name of a function, or a part of the redirection behind it.
+    fn may_be_no_word(&self, raw: &str, is_first: bool) -> bool {
+        let joined = raw.replace("\\\n", "");
+        let is_special =
+            is_keyword(&joined) || joined.starts_with('-') || joined.contains(['=', '[']);
+        (is_first && (is_special || self.at("("))) || self.at("<") || self.at(">")
     }
 
     /// Goes where `cd` goes.

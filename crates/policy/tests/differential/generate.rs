@@ -111,6 +111,15 @@ impl<'a> Generator<'a> {
                 }
             }
         }
+        // A shell drops these before it looks for words and operators.
+        if self.numbers.chance(8) {
+            for _ in 0..=self.numbers.below(2) {
+                let at = self.numbers.below(line.len() + 1);
+                if line.is_char_boundary(at) {
+                    line.insert_str(at, "\\\n");
+                }
+            }
+        }
         line
     }
 

@@ -42,6 +42,7 @@ mod session;
 mod sessions_cli;
 mod settings;
 mod skills;
+mod streams;
 mod support;
 mod torture;
 mod traces;

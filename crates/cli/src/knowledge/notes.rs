@@ -23,11 +23,23 @@ pub(crate) fn store(workspace: &Path) -> Option<MemoryStore> {
     ))
 }
 
-/// Moves the notes of a directory that does not exist any more to this one. Returns what a person
-/// should know of it.
+/// Moves the notes of a directory that does not exist any more to this one. Those of a directory that
+/// exists stay: it may be another project. Returns what a person should know of it.
 pub(crate) fn take_over_notes(old: &Path, workspace: &Path) -> Option<String> {
     let root = sessions::root(&environment)?;
     let root = root.parent()?.join("memory");
+    if old.exists() {
+        let folder = |project: &Path| Catalog::new(&root, project).folder().to_owned();
+        let (theirs, ours) = (folder(&project(old)), folder(&project(workspace)));
+        return (theirs != ours && theirs.is_dir()).then(|| {
+            format!(
+                "the notes of {} stay in {}: that directory exists; notes of this one are in {}",
+                old.display(),
+                theirs.display(),
+                ours.display()
+            )
+        });
+    }
     // The notes are those of the repository that the directory was in.
     let gone = old.ancestors().take_while(|folder| !folder.exists());
     let mut theirs = gone.map(|folder| Catalog::new(&root, folder).folder().to_owned());
@@ -78,12 +90,24 @@ fn main_tree(tree: &Path) -> Option<PathBuf> {
     if !of_tree.canonicalize().ok()?.starts_with(&common) {
         return None;
     }
-    // A repository without a tree of its own is known by its own folder.
     if common.file_name()? == ".git" {
-        common.parent().map(Path::to_owned)
-    } else {
-        Some(common)
+        return common.parent().map(Path::to_owned);
     }
+    // A submodule names its tree; a repository without one is known by its own folder.
+    Some(named_tree(&common).unwrap_or(common))
+}
+
+/// The working tree that a repository's settings name, if it leads to that repository.
+fn named_tree(repository: &Path) -> Option<PathBuf> {
+    let config = std::fs::read_to_string(repository.join("config")).ok()?;
+    let value = config.lines().find_map(|line| {
+        let (key, value) = line.split_once('=')?;
+        (key.trim() == "worktree").then(|| value.trim())
+    })?;
+    let tree = repository.join(value).canonicalize().ok()?;
+    let link = std::fs::read_to_string(tree.join(".git")).ok()?;
+    let led_to = tree.join(link.trim_end().strip_prefix("gitdir:")?.trim());
+    (led_to.canonicalize().ok()? == repository).then_some(tree)
 }
 
 /// Does what was asked for.

@@ -299,15 +299,24 @@ fn each_layout_has_its_own_project() {
     fs::write(at("apart/sub/n"), "one\n").unwrap();
     git(&at("apart"), &["add", "sub"]);
     git(&at("apart"), &["commit", "-q", "-m", "second"]);
+    let home = Scratch::new();
+    let notes = |directory: &str| {
+        let run = bare(&home)
+            .args(["memory", "path"])
+            .directory(at(directory));
+        end(&run.start()).stdout.text()
+    };
+    // Directory, branch, instructions, and the directory that has the same notes.
     let table = [
-        ("w", "whole", "whole"),
-        ("w/lib/m", "part", "part"),
-        ("tree", "tree", "whole"),
-        ("part-tree", "part-tree", "part"),
-        ("bare-tree", "bare-tree", "whole"),
-        ("apart/sub", "apart", "apart"),
+        ("w", "whole", "whole", "w"),
+        ("w/lib/m", "part", "part", "w/lib/m"),
+        ("tree", "tree", "whole", "w"),
+        ("part-tree", "part-tree", "part", "w/lib/m"),
+        ("bare-tree", "bare-tree", "whole", "bare.git"),
+        ("apart/sub", "apart", "apart", "apart"),
     ];
-    for (directory, branch, instructions) in table {
+    for (directory, branch, instructions, project) in table {
+        assert_eq!(notes(directory), notes(project), "{directory}");
         let home = Scratch::new();
         let line = "git branch --show-current; echo two > n";
         let server = ModelServer::start([API.bash("a", line), API.say("done")]);

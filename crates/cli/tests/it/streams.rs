@@ -68,6 +68,36 @@ fn empty(api: Api) -> Steps {
     }
 }
 
+/// Replies that hold neither text nor a call, in every form.
+fn all_empty(api: Api) -> Vec<(&'static str, Steps)> {
+    let mut forms = vec![("nothing", empty(api))];
+    match api {
+        Api::Messages => {
+            let thinking = anthropic::thinking(0, "hm", "c2ln");
+            let thinking = anthropic::open()
+                .then(thinking)
+                .then(anthropic::end("end_turn"));
+            let blank = anthropic::open().then(anthropic::text(0, " \n"));
+            forms.push(("reasoning", thinking));
+            forms.push(("a blank text", blank.then(anthropic::end("end_turn"))));
+        }
+        Api::Chat => {
+            let end = |reason: &str| openai_chat::finish(reason).then(openai_chat::done());
+            let reasoning = openai_chat::reasoning("reasoning_content", "hm");
+            forms.push(("reasoning", reasoning.then(end("stop"))));
+            forms.push((
+                "a stop for calls",
+                openai_chat::content("").then(end("tool_calls")),
+            ));
+            forms.push((
+                "an unknown stop",
+                openai_chat::content("").then(end("because")),
+            ));
+        }
+    }
+    forms
+}
+
 fn task(api: Api) -> Steps {
     let input = json!({ "description": "look", "prompt": "work", "agent_type": "general" });
     api.call("task_1", "task", &input)
@@ -157,6 +187,23 @@ both! {
                 assert_eq!(server.replies_left(), 0, "{place:?}");
                 server.assert_clean();
             }
+        }
+    }
+
+    fn each_empty_form_is_asked_for_again(api) {
+        for (name, form) in all_empty(api) {
+            let (scratch, server) = (Scratch::new(), ModelServer::start([form.clone(), api.say("second")]));
+            let done = ask(&scratch, &server, api, "go");
+            assert_eq!(done.answer(), "second", "{name}");
+            server.assert_clean();
+
+            let (scratch, server) = (Scratch::new(), ModelServer::start([form.clone(), form]));
+            let words = ask(&scratch, &server, api, "go").failed(1, "model_error");
+            let expected = if name == "reasoning" { "only reasoning" } else { "the model returned nothing" };
+            assert!(words.contains(expected), "{name}: {words}");
+            assert_eq!(words.contains("because"), name == "an unknown stop", "{words}");
+            assert_eq!(server.requests().len(), 2, "{name}");
+            server.assert_clean();
         }
     }
 

@@ -67,6 +67,39 @@ fn reasons(done: &Done) -> Vec<&str> {
         .collect()
 }
 
+/// The schemas of a request: those of the tools, and that of the answer.
+fn schemas(body: &Value) -> Vec<&Value> {
+    let tools = body["tools"].as_array().into_iter().flatten();
+    let tools = tools.flat_map(|tool| {
+        [
+            tool.get("input_schema"),
+            tool.pointer("/function/parameters"),
+        ]
+    });
+    let answer = [
+        "/response_format/json_schema/schema",
+        "/output_format/schema",
+    ];
+    let answer = answer.map(|pointer| body.pointer(pointer));
+    tools.chain(answer).flatten().collect()
+}
+
+/// How many references a schema holds. Fails if one points at nothing.
+fn references(part: &Value, root: &Value) -> usize {
+    match part {
+        Value::Object(fields) => {
+            let own = fields.get("$ref").and_then(Value::as_str).map(|reference| {
+                let pointer = reference.strip_prefix('#').unwrap();
+                assert!(root.pointer(pointer).is_some(), "{reference}: {root}");
+            });
+            let below = fields.values().map(|part| references(part, root));
+            usize::from(own.is_some()) + below.sum::<usize>()
+        }
+        Value::Array(parts) => parts.iter().map(|part| references(part, root)).sum(),
+        _ => 0,
+    }
+}
+
 both! {
     fn no_more_tools_run_than_may(api) {
         let (scratch, server) = (Scratch::new(), restless(api));
@@ -204,6 +237,44 @@ both! {
         let finished = crate::support::end(&plain.start());
         finished.assert_code(0);
         assert_eq!(finished.stdout.text(), "{\"n\":8}\n");
+    }
+
+    fn references_of_a_schema_resolve_where_they_are_sent(api) {
+        let record = json!({"type": "object", "properties": {"v": {"type": "integer"}}, "required": ["v"]});
+        let to_record = json!({"$ref": "#/$defs/K"});
+        let (good, bad) = (json!({"v": 1}), json!({"v": "x"}));
+        let list = |one: &Value| json!([one]);
+        let table = [
+            (json!({"$defs": {"K": record}, "type": "array", "items": to_record}), list(&good), list(&bad)),
+            (json!({"$defs": {"K": record}, "$ref": "#/$defs/K"}), good.clone(), bad.clone()),
+            (json!({"definitions": {"K": record}, "$ref": "#/definitions/K"}), good.clone(), bad.clone()),
+            (json!({"$defs": {"K": record}, "anyOf": [to_record, {"type": "null"}]}), Value::Null, bad.clone()),
+            (json!({"type": "array", "items": {"$ref": "#"}}), json!([[[]]]), json!([{"answer": []}])),
+            (
+                json!({"type": "object", "$defs": {"K": record}, "properties": {"k": to_record}, "required": ["k"]}),
+                json!({"k": good}),
+                json!({"k": bad}),
+            ),
+        ];
+        for (schema, good, bad) in table {
+            let is_wrapped = schema["type"] != "object";
+            let answer = |id: &str, value: &Value| {
+                let input = if is_wrapped { json!({ "answer": value }) } else { value.clone() };
+                api.call(id, "structured_output", &input)
+            };
+            let server = ModelServer::start([answer("c_1", &bad), answer("c_2", &good)]);
+            let done = run(&Scratch::new(), &server, api, &["--json-schema", &schema.to_string()]);
+            done.finished.assert_code(0);
+            assert_eq!(done.result()["structured_output"], good, "{schema}");
+            let requests = server.requests();
+            assert_eq!(requests.len(), 2, "{schema}");
+            for request in &requests {
+                let sent = schemas(&request.body).into_iter();
+                let count: usize = sent.map(|sent| references(sent, sent)).sum();
+                assert!(count > 0, "{schema}: {}", request.body);
+            }
+            server.assert_clean();
+        }
     }
 
     fn five_answers_are_judged_and_no_more(api) {

@@ -610,6 +610,18 @@ fn decisions_of_real_hooks_are_found() {
             "colours",
             format!("printf '\\033[1mok\\033[0m\\n'; echo '{deny}'"),
         ),
+        (
+            "another object",
+            format!("echo '{{\"type\":\"message\"}}'; echo '{deny}'"),
+        ),
+        (
+            "a byte order mark",
+            format!("printf '\\357\\273\\277'; echo '{deny}'"),
+        ),
+        (
+            "several lines",
+            format!("echo '{}'", deny.replace(',', ",\n").replace('{', "{\n")),
+        ),
     ] {
         let scratch = with(&[Hook("PreToolUse", "Bash", &command, "")]);
         let server = ModelServer::start([API.bash("a", "touch ran"), API.say("done")]);
@@ -618,6 +630,17 @@ fn decisions_of_real_hooks_are_found() {
         assert!(done.tool_result("a").0.ends_with("not run: no"), "{name}");
         assert_eq!(warnings(&done), Vec::<String>::new(), "{name}");
     }
+    let ask_first = r#"echo chatter; echo '{"hookSpecificOutput":{"permissionDecision":"ask"}}'"#;
+    let scratch = with(&[Hook("PreToolUse", "Bash", ask_first, "")]);
+    let server = ModelServer::start([API.bash("a", "touch ran"), API.say("done")]);
+    let done = ask(&scratch, &server, API, "go");
+    assert!(!scratch.workspace().join("ran").exists());
+    assert!(done.tool_result("a").1);
+    let once = r#"[ -e once ] && exit; touch once; echo chatter; echo '{"decision":"block","reason":"test it"}'"#;
+    let scratch = with(&[Hook("Stop", "", once, "")]);
+    let server = ModelServer::start([API.say("done"), API.say("tested")]);
+    assert_eq!(ask(&scratch, &server, API, "go").answer(), "tested");
+    assert!(server.request(1).mentions("test it") && !server.request(1).mentions("chatter"));
     let block = r#"echo chatter; echo '{"decision":"block","reason":"secret in prompt"}'"#;
     let scratch = with(&[Hook("UserPromptSubmit", "", block, "")]);
     let server = ModelServer::start([API.say("done")]);

@@ -210,6 +210,46 @@ fn a_user_calls_a_skill_and_a_broken_command_is_no_prompt() {
 }
 
 #[test]
+fn dollar_signs_in_a_skill_reach_the_model() {
+    let bill = "The fee is `$25` or $1,000 of $1.2M. Run `awk '{print $1}' f`.\n\n```sh\nset -- $1 $2\n```";
+    let scratch = Scratch::new();
+    skill(&scratch, ".tooloop/skills", "bill", "Bills.", bill);
+    skill(
+        &scratch,
+        ".tooloop/skills",
+        "price",
+        "Prices.",
+        "It is \\$1 for $1.",
+    );
+    scratch.write(".tooloop/commands/check.md", "Review $1 and $ARGUMENTS.");
+    let shown = |prompt: &str| {
+        let server = ModelServer::start([API.say("ok")]);
+        ask(&scratch, &server, API, prompt).answer();
+        said(&server.request(0)).pop().unwrap().1
+    };
+    let server = ModelServer::start([
+        API.call("a", "skill", &json!({ "name": "bill" })),
+        API.say("ok"),
+    ]);
+    ask(&scratch, &server, API, "go").answer();
+    let loaded = told(&server.request(1), "a");
+    assert!(loaded.ends_with(bill), "{loaded}");
+    for (prompt, expected) in [
+        ("/bill", bill.to_owned()),
+        ("/bill 1111", format!("{bill}\n\nArguments: 1111")),
+        ("/check a b", "Review a and a b.".into()),
+        (
+            "/check $100 $& $1 $$ $ARGUMENTS",
+            "Review $100 and $100 $& $1 $$ $ARGUMENTS.".into(),
+        ),
+        ("/price ten", "It is $1 for ten.".into()),
+    ] {
+        let seen = shown(prompt);
+        assert!(seen.ends_with(&expected), "{prompt}: {seen}");
+    }
+}
+
+#[test]
 fn a_front_end_calls_commands_too() {
     let scratch = Scratch::new();
     scratch.write(".tooloop/commands/hi.md", "Say hi to $1.");

@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -51,7 +51,7 @@ impl Parent {
                 let itself = self.itself();
                 let mode = fs::metadata(&itself)?.mode();
                 fs::set_permissions(&itself, Permissions::from_mode(mode | 0o700))?;
-                open_up(&path, DEPTH);
+                open_up(self.0.as_fd(), name, DEPTH);
                 remove(&path)
             }
             result => result,
@@ -102,18 +102,25 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-fn open_up(path: &Path, depth: usize) {
-    let is_folder = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
-    if !is_folder || depth == 0 || fs::set_permissions(path, Permissions::from_mode(0o700)).is_err()
-    {
+/// Makes a directory and those below it accessible again. No link is followed, not even one that
+/// takes the place of a directory meanwhile.
+fn open_up(parent: BorrowedFd<'_>, name: &OsStr, depth: usize) {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(folder) = rustix::fs::openat(parent, name, flags, Mode::empty()) else {
+        return;
+    };
+    let path = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+    if depth == 0 || fs::set_permissions(&path, Permissions::from_mode(0o700)).is_err() {
         return;
     }
-    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-        open_up(&entry.path(), depth - 1);
+    for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(folder.as_fd(), &entry.file_name(), depth - 1);
+        }
     }
 }
 
-/// A path with the links of what is there resolved; its last part is taken as it is.
+/// A path with the links of what is there resolved; its last part is not resolved.
 pub(super) fn resolved(path: &Path) -> PathBuf {
     let Some((parent, name)) = path.parent().zip(path.file_name()) else {
         return path.to_path_buf();

@@ -18,7 +18,7 @@ use tooloop_policy::protected::GIT_ENTRIES;
 
 use super::git_config;
 use super::removal::{Parent, resolved};
-use super::scan::{Found, Scanner};
+use super::scan::{Found, MOST, Scanner};
 
 /// The longest configuration, list of steps or `.git` that is read.
 const LONGEST: u64 = 1 << 20;
@@ -118,24 +118,35 @@ impl Guard {
             }
         }
         let after = self.scanner.scan();
-        for path in after.entries.difference(&self.before.entries) {
+        // What lies where the first search did not get to may be older than the command.
+        let is_new = |path: &&PathBuf| self.before.reached(path);
+        let entries = after.entries.difference(&self.before.entries);
+        for path in entries.filter(is_new) {
             self.remove_entry(path, &mut removals);
         }
-        let new: BTreeSet<&PathBuf> = after
-            .repositories
-            .difference(&self.before.repositories)
-            .collect();
+        let repositories = after.repositories.difference(&self.before.repositories);
+        let new: BTreeSet<&PathBuf> = repositories.filter(is_new).collect();
         for folder in &new {
             self.clean(folder, &after, &mut removals);
         }
-        for path in after.leads.difference(&self.before.leads) {
+        let leads = after.leads.difference(&self.before.leads);
+        for path in leads.filter(is_new) {
             if !leads_well(path, &new, &after) {
                 let why = "it leads git to a repository that does not name it in turn";
                 self.remove(path, why, &mut removals);
             }
         }
-        for folder in &after.repositories {
+        for folder in after.repositories.iter().filter(is_new) {
             self.clean_steps(folder, &mut removals);
+        }
+        if let Some(first) = after.first_unseen()
+            && self.before.first_unseen().is_none()
+        {
+            let why = format!(
+                "there are more than {MOST} directories now, so this one and others were not \
+                 searched for repositories and protected files"
+            );
+            removals.push(removal(first, &why));
         }
         removals
     }
@@ -468,6 +479,41 @@ mod tests {
         }
         assert!(!world.at("w/conf/autostart").exists());
         assert_eq!(world.ended(&guard), [""; 0]);
+    }
+
+    #[test]
+    fn what_the_first_search_did_not_reach_stays() {
+        let mut world = World::new();
+        world.write("w/a/x", "");
+        world.write("w/b/.mcp", "theirs");
+        world.write("w/b/.git/hooks/post-commit", "theirs");
+        let scanner = Scanner::new(vec![world.at("w")], vec![".mcp".into()]);
+        world.scanner = Arc::new(scanner.at_most(1));
+        let guard = world.begin(&[]);
+        let scanner = Scanner::new(vec![world.at("w")], vec![".mcp".into()]);
+        let guard = Guard {
+            // With a directory gone, later ones come within the limit.
+            scanner: Arc::new(scanner),
+            ..guard
+        };
+        world.write("w/new/.mcp", "x");
+        assert_eq!(world.ended(&guard), ["new/.mcp"]);
+        for path in ["w/b/.mcp", "w/b/.git/hooks/post-commit"] {
+            assert!(world.at(path).exists(), "{path}");
+        }
+    }
+
+    #[test]
+    fn too_many_new_directories_are_reported() {
+        let mut world = World::new();
+        let scanner = Scanner::new(vec![world.at("w")], vec![".mcp".into()]);
+        world.scanner = Arc::new(scanner.at_most(2));
+        let guard = world.begin(&[]);
+        world.write("w/a/b/.mcp", "x");
+        let removals = guard.end();
+        assert_eq!(removals.len(), 1, "{removals:?}");
+        assert_eq!(removals[0].path, world.at("w/a/b"));
+        assert!(removals[0].why.contains("not searched"), "{removals:?}");
     }
 
     #[test]

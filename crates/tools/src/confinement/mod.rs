@@ -107,7 +107,7 @@ impl ToolConfinement {
             },
             sandbox,
             obeyed: profile.read_only.clone(),
-            scanner: Arc::default(),
+            scanner: Arc::new(Scanner::new(Vec::new(), Vec::new())),
             left: Arc::default(),
             profile: Arc::new(profile),
             proxy: SandboxProxySettings {
@@ -125,7 +125,7 @@ impl ToolConfinement {
     #[must_use]
     pub fn watch(&mut self, roots: Vec<PathBuf>, names: Vec<String>) -> bool {
         self.scanner = Arc::new(Scanner::new(roots, names));
-        !self.scanner.scan().is_cut
+        self.scanner.scan().first_unseen().is_none()
     }
 
     /// What a program runs in that was not asked about, such as a hook.

@@ -18,8 +18,10 @@ pub(super) const MOST: usize = 20_000;
 const UNSURE_SECONDS: u64 = 1;
 
 /// Searches the same directories again and again.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Scanner {
+    /// The most directories that are looked at.
+    most: usize,
     roots: Vec<PathBuf>,
     /// Relative paths.
     names: Vec<String>,
@@ -37,8 +39,20 @@ pub(super) struct Found {
     pub(super) entries: BTreeSet<PathBuf>,
     /// Links on the way to protected entries.
     pub(super) links: BTreeSet<PathBuf>,
-    /// Some directories were not looked at.
-    pub(super) is_cut: bool,
+    /// Directories that were not looked at, because there are too many: nothing below them is known.
+    unseen: BTreeSet<PathBuf>,
+}
+
+impl Found {
+    /// The first directory that was not looked at.
+    pub(super) fn first_unseen(&self) -> Option<&Path> {
+        self.unseen.first().map(PathBuf::as_path)
+    }
+
+    /// Returns whether the search reached a path: only then is it known not to have been there.
+    pub(super) fn reached(&self, path: &Path) -> bool {
+        self.unseen.is_empty() || !path.ancestors().any(|above| self.unseen.contains(above))
+    }
 }
 
 /// A directory as it was.
@@ -66,10 +80,17 @@ impl Scanner {
     /// `names`: protected entries, relative to whatever directory they are in.
     pub(super) fn new(roots: Vec<PathBuf>, names: Vec<String>) -> Self {
         Self {
+            most: MOST,
             roots,
             names,
             known: Mutex::default(),
         }
+    }
+
+    /// The same with another limit.
+    #[cfg(test)]
+    pub(super) fn at_most(self, most: usize) -> Self {
+        Self { most, ..self }
     }
 
     /// Searches all of it.
@@ -82,8 +103,8 @@ impl Scanner {
             if next.contains_key(&path) {
                 continue;
             }
-            if next.len() >= MOST {
-                found.is_cut = true;
+            if next.len() >= self.most {
+                open.push_front(path);
                 break;
             }
             let Ok(metadata) = fs::symlink_metadata(&path) else {
@@ -106,6 +127,8 @@ impl Scanner {
             }
             next.insert(path, directory);
         }
+        open.retain(|path| !next.contains_key(path));
+        found.unseen = open.into_iter().collect();
         *known = next;
         found
     }
@@ -213,7 +236,7 @@ mod tests {
             leads: set(&["real/.git"]),
             entries: set(&["c/.agent/hooks", "a/.agent/hooks"]),
             links: set(&["a/.agent"]),
-            is_cut: false,
+            unseen: BTreeSet::new(),
         };
         assert_eq!(found, expected);
         // What comes later is found too, and what is gone is not.

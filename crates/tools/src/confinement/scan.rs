@@ -25,7 +25,8 @@ pub(super) struct Scanner {
     roots: Vec<PathBuf>,
     /// Relative paths.
     names: Vec<String>,
-    known: Mutex<HashMap<PathBuf, Directory>>,
+    /// What is known of each root.
+    known: Mutex<Vec<Directory>>,
 }
 
 /// What a search found. No link was followed.
@@ -55,12 +56,12 @@ impl Found {
     }
 }
 
-/// A directory as it was.
-#[derive(Debug, Clone, Default)]
+/// A directory as it was when it was read. The default is one that was not.
+#[derive(Debug, Default)]
 struct Directory {
     stamp: Stamp,
     /// The directories in it.
-    folders: Vec<OsString>,
+    folders: Vec<(OsString, Self)>,
     /// First parts of protected entries, and whether they are links.
     starts: Vec<(OsString, bool)>,
     /// Whether there is a `.git` that is a file or a link.
@@ -79,11 +80,18 @@ fn stamp(metadata: &Metadata) -> Stamp {
 impl Scanner {
     /// `names`: protected entries, relative to whatever directory they are in.
     pub(super) fn new(roots: Vec<PathBuf>, names: Vec<String>) -> Self {
+        let is_below = |path: &Path, root: &PathBuf| path != root && path.starts_with(root);
+        let mut outer: Vec<PathBuf> = Vec::with_capacity(roots.len());
+        for root in &roots {
+            if !outer.contains(root) && !roots.iter().any(|other| is_below(root, other)) {
+                outer.push(root.clone());
+            }
+        }
         Self {
             most: MOST,
-            roots,
+            known: Mutex::new(outer.iter().map(|_| Directory::default()).collect()),
+            roots: outer,
             names,
-            known: Mutex::default(),
         }
     }
 
@@ -96,45 +104,40 @@ impl Scanner {
     /// Searches all of it.
     pub(super) fn scan(&self) -> Found {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut next = HashMap::with_capacity(known.len());
         let mut found = Found::default();
-        let mut open: VecDeque<PathBuf> = self.roots.iter().cloned().collect();
-        while let Some(path) = open.pop_front() {
-            if next.contains_key(&path) {
-                continue;
-            }
-            if next.len() >= self.most {
-                open.push_front(path);
-                break;
-            }
-            let Ok(metadata) = fs::symlink_metadata(&path) else {
+        let roots = self.roots.iter().cloned().zip(known.iter_mut());
+        let mut open: VecDeque<(PathBuf, &mut Directory)> = roots.collect();
+        let mut seen = 0;
+        while seen < self.most
+            && let Some((path, directory)) = open.pop_front()
+        {
+            let metadata = fs::symlink_metadata(&path).ok();
+            let Some(metadata) = metadata.filter(Metadata::is_dir) else {
+                *directory = Directory::default();
                 continue;
             };
-            if !metadata.is_dir() {
-                continue;
-            }
+            seen += 1;
             let stamp = stamp(&metadata);
-            let directory = match known.remove(&path) {
-                Some(directory) if directory.stamp == stamp => directory,
-                _ => self.read(&path, stamp),
-            };
-            self.add(&path, &directory, &mut found);
-            for name in &directory.folders {
+            if directory.stamp != stamp {
+                self.read(&path, stamp, directory);
+            }
+            self.add(&path, directory, &mut found);
+            let is_repository = directory.is_repository;
+            for (name, folder) in &mut directory.folders {
                 // Of what a repository stores nothing is run.
-                if !(directory.is_repository && name == "objects") {
-                    open.push_back(path.join(name));
+                if !(is_repository && name == "objects") {
+                    open.push_back((path.join(name), folder));
                 }
             }
-            next.insert(path, directory);
         }
-        open.retain(|path| !next.contains_key(path));
-        found.unseen = open.into_iter().collect();
-        *known = next;
+        found.unseen = open.into_iter().map(|(path, _)| path).collect();
         found
     }
 
-    fn read(&self, path: &Path, stamp: Stamp) -> Directory {
-        let mut directory = Directory::default();
+    /// Reads a directory again. What is known of those in it is kept: each has its own stamp.
+    fn read(&self, path: &Path, stamp: Stamp, directory: &mut Directory) {
+        let folders = std::mem::take(directory).folders;
+        let mut folders: HashMap<OsString, Directory> = folders.into_iter().collect();
         let (mut head, mut objects, mut refs, mut common) = (false, false, false, false);
         for entry in fs::read_dir(path).into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -154,7 +157,8 @@ impl Scanner {
                 directory.starts.push((name.clone(), kind.is_symlink()));
             }
             if kind.is_dir() {
-                directory.folders.push(name);
+                let folder = folders.remove(&name).unwrap_or_default();
+                directory.folders.push((name, folder));
             }
         }
         directory.is_repository =
@@ -164,7 +168,6 @@ impl Scanner {
         if now.is_ok_and(|now| now.as_secs() > changed.saturating_add(UNSURE_SECONDS)) {
             directory.stamp = stamp;
         }
-        directory
     }
 
     fn add(&self, path: &Path, directory: &Directory, found: &mut Found) {

@@ -20,8 +20,11 @@ const MOST_FILES: usize = 64;
 /// How deep folders of rules are looked into.
 const RULES_DEEP: usize = 4;
 
-/// The most entries of a folder of rules.
+/// The most entries of a folder of rules that are read, the first by name.
 const MOST_ENTRIES: usize = 200;
+
+/// The most entries of a folder of rules that are looked at.
+const MOST_LISTED: usize = 10_000;
 
 /// Whose word it is that a file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +42,8 @@ pub(super) struct Loader<'s> {
     pub(super) warnings: Vec<String>,
     /// By device and number.
     pub(super) read: HashSet<(u64, u64)>,
+    /// The folders of rules that were read, by device and number: links may lead round.
+    folders: HashSet<(u64, u64)>,
     /// The files that import the one that is read, outermost first.
     importing: Vec<(u64, u64)>,
     is_full: bool,
@@ -68,6 +73,7 @@ impl<'s> Loader<'s> {
             files: Vec::new(),
             warnings: Vec::new(),
             read,
+            folders: HashSet::new(),
             importing: Vec::new(),
             is_full: false,
         }
@@ -118,15 +124,30 @@ impl<'s> Loader<'s> {
 
     /// Reads the Markdown files of a folder, by name, those of folders in it included.
     fn rules(&mut self, folder: &Path, owner: Owner, deep: usize) {
+        let Ok(metadata) = std::fs::metadata(folder) else {
+            return;
+        };
+        if !self.folders.insert((metadata.dev(), metadata.ino())) {
+            return;
+        }
         let Ok(entries) = std::fs::read_dir(folder) else {
             return;
         };
-        let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
-        let mut paths: Vec<_> = paths.take(MOST_ENTRIES).collect();
+        let entries = entries.take(MOST_LISTED).filter_map(Result::ok);
+        let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
         paths.sort();
+        if paths.len() > MOST_ENTRIES {
+            let name = self.sources.name(folder);
+            self.warnings.push(format!(
+                "instructions: of {name} only the first {MOST_ENTRIES} entries by name are read"
+            ));
+            paths.truncate(MOST_ENTRIES);
+        }
         for path in paths {
+            if self.is_full {
+                return;
+            }
             if path.is_dir() {
-                // Links may lead round.
                 if deep > 1 {
                     self.rules(&path, owner, deep - 1);
                 }

@@ -104,6 +104,25 @@ fn the_nearer_comes_later() {
 }
 
 #[test]
+fn large_and_linked_folders_of_rules_are_bounded() {
+    let place = Place::new();
+    for number in (0..300).rev() {
+        place.write(&format!("repo/.r/rules/{number:03}.txt"), "");
+    }
+    place.write("repo/.r/rules/0.md", "first");
+    place.write("repo/.r/rules/999.md", "last");
+    for number in 0..100 {
+        symlink(".", place.path(&format!("repo/.r/rules/0-link-{number}"))).unwrap();
+    }
+    let told = Told::of(&place, &Instructions::load(place.sources()));
+    assert_eq!(told.names(), [".r/rules/0.md"]);
+    assert_eq!(
+        told.warnings,
+        ["instructions: of .r/rules only the first 200 entries by name are read"]
+    );
+}
+
+#[test]
 fn rules_come_first_and_unread_files_are_named() {
     let place = Place::new();
     place

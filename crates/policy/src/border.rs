@@ -27,6 +27,7 @@ impl Call<'_> {
             home: self.policy.home.as_deref(),
             is_confined: confinement.is_some(),
         };
+        let is_held = self.is_confined();
         let mut asked = None;
         let mut check = |path: &Path, found: Option<Protection>| match found? {
             Protection::Sealed => Some(path.to_owned()),
@@ -43,25 +44,24 @@ impl Call<'_> {
             .or_else(|| {
                 needed.find_map(|need| {
                     let path = written(&need.grant)?;
-                    let real = normal(path);
-                    // What a program does to a directory that holds protected entries, such as
-                    // `.git`, the sandbox sees. Without one nothing does.
                     let is_program = matches!(need.part, Part::Command(_));
-                    let found = match protected.of(&real) {
-                        Some(_)
-                            if is_program && confinement.is_some() && real.ends_with(".git") =>
-                        {
-                            None
-                        }
-                        None if is_program
-                            && confinement.is_none()
-                            && protected.holds_entries(&real) =>
-                        {
-                            Some(Protection::Asked)
-                        }
-                        found => found,
-                    };
-                    check(path, found)
+                    let links = self.access.facts.links.iter();
+                    let links = links.filter(|(named, _)| named == path);
+                    let mut paths =
+                        std::iter::once(path).chain(links.map(|(_, real)| real.as_path()));
+                    paths.find_map(|path| {
+                        let real = normal(path);
+                        // What a program does to a directory that holds protected entries, such as
+                        // `.git`, the sandbox sees. Without one nothing does.
+                        let found = match protected.of(&real) {
+                            Some(_) if is_program && is_held && real.ends_with(".git") => None,
+                            None if is_program && !is_held && protected.holds_entries(&real) => {
+                                Some(Protection::Asked)
+                            }
+                            found => found,
+                        };
+                        check(path, found)
+                    })
                 })
             });
         let words = |path: PathBuf| shown(&path.to_string_lossy());

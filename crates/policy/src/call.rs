@@ -169,7 +169,7 @@ impl<'a> Call<'a> {
                 }
             }
             (Some(wanted @ (Kind::Read | Kind::Write)), part) => {
-                let is_confined = self.policy.confinement.is_some();
+                let is_confined = self.is_confined();
                 path_hit(
                     line,
                     specifier,
@@ -181,6 +181,14 @@ impl<'a> Call<'a> {
             }
             (Some(Kind::Command | Kind::Host) | None, _) => Hit::Never,
         }
+    }
+
+    /// Checks whether the sandbox holds what the call's lines do: not if one of them runs without it.
+    pub(crate) fn is_confined(&self) -> bool {
+        let mut needs = self.lines.iter().flat_map(|line| &line.needs);
+        self.policy.confinement.is_some()
+            && !self.grants().any(|grant| *grant == Grant::Unconfined)
+            && !needs.any(|need| need.grant == Grant::Unconfined)
     }
 
     /// Tells whether an allow rule by itself covers one part of a line.
@@ -223,7 +231,7 @@ impl<'a> Call<'a> {
                 }));
             }
             if kind == Some(wanted) {
-                let is_confined = self.policy.confinement.is_some();
+                let is_confined = self.is_confined();
                 let hit = |line, is_confined| {
                     path_hit(line, specifier, wanted, places, is_confined, &|_| true)
                 };

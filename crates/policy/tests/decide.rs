@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use tooloop_policy::{Access, AccessEffect, Decision, FileFacts, Grant, Mode, Policy, Rule, Touch};
+use tooloop_policy::{
+    Access, AccessEffect, Confinement, Decision, FileFacts, Grant, Mode, Policy, Rule, Touch,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
@@ -1072,11 +1074,13 @@ fn links_in_shell_lines_count_as_what_they_lead_to() {
             ("/w/into".into(), "/w/src/file".into()),
             ("/w/e".into(), "/w/locked/a".into()),
             ("/w/s".into(), "/w/secrets/a".into()),
+            ("/w/g/config".into(), "/w/.git/config".into()),
         ],
         ..FileFacts::default()
     };
     let table = [
         ("cat f", Allow),
+        ("cp f g/config", Ask),
         ("cat into", Allow),
         ("cat l", Ask),
         ("cat < l", Ask),
@@ -1088,6 +1092,31 @@ fn links_in_shell_lines_count_as_what_they_lead_to() {
     ];
     for (line, expected) in table {
         let access = Access::command(line).with_facts(facts.clone());
+        assert_eq!(verdict(&policy.decide("bash", &access)), expected, "{line}");
+    }
+    // A line that runs without the sandbox is judged like one where there is none.
+    let policy = Policy {
+        confinement: Some(Confinement {
+            writable: vec!["/w".into()],
+            ..Confinement::default()
+        }),
+        allow: ["Bash(cp *)", "Bash(cat *)", "Sandbox(unconfined)"]
+            .map(|rule| rule.parse().unwrap())
+            .to_vec(),
+        ..policy
+    };
+    let table = [
+        ("cat f", Allow),
+        ("cat s", Deny),
+        ("cat \"$x\"", Ask),
+        ("cp f e", Deny),
+        ("cp f g/config", Deny),
+        ("cp f free", Allow),
+    ];
+    for (line, expected) in table {
+        let access = Access::command(line)
+            .wanting(Grant::Unconfined)
+            .with_facts(facts.clone());
         assert_eq!(verdict(&policy.decide("bash", &access)), expected, "{line}");
     }
 }

@@ -9,7 +9,8 @@ use serde_json::Value;
 use tooloop_kernel::{Gate, Judgement, Verdict};
 use tooloop_model::{JsonObject, ToolInput, ToolUse};
 use tooloop_policy::{
-    Access, AskCause, Decision, FileFacts, Grant, Mode, Policy, Rule, Touch, named_paths, shell,
+    Access, AskCause, Decision, FileFacts, Grant, Mode, Policy, Rule, Touch, beyond, named_paths,
+    shell,
 };
 use tooloop_provider::Redactor;
 use tooloop_tool::{JudgedPath, Registry, Withheld};
@@ -152,18 +153,27 @@ impl RegistryGate {
                 | Touch::Grant(_) => None,
             })
         };
-        let is_confined = read(&self.policy, |policy| policy.confinement.is_some());
-        if is_confined || lines().next().is_none() {
+        if lines().next().is_none() {
             return FileFacts::default();
         }
         let directory = access.directory.as_deref().unwrap_or(&self.workspace);
+        let (confinement, home) = read(&self.policy, |policy| {
+            (policy.confinement.clone(), policy.home.clone())
+        });
+        let is_held = confinement.is_some_and(|confinement| {
+            let needs = |line| beyond(line, directory, home.as_deref(), &confinement);
+            let is_named = access.touches.contains(&Touch::Grant(Grant::Unconfined));
+            !is_named && !lines().any(|line| needs(line).contains(&Grant::Unconfined))
+        });
+        if is_held {
+            return FileFacts::default();
+        }
         let runs_git = lines().any(|line| shell::analyse(line).runs_git());
         let git_risk = runs_git.then(|| {
             let mut roots = vec![paths::real(&self.workspace)];
             roots.extend(read(&self.policy, |policy| policy.roots.clone()));
             repository::risk(directory, &roots)
         });
-        let home = read(&self.policy, |policy| policy.home.clone());
         let named = lines().flat_map(|line| named_paths(line, Some(directory), home.as_deref()));
         let links = named.filter_map(|path| {
             let real = paths::real(&path);

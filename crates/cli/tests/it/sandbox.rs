@@ -424,6 +424,60 @@ fn links_lead_nobody_out() {
     assert!(workspace.join("sub/ok.txt").exists() && workspace.join("sub/ok2.txt").exists());
 }
 
+/// A call that runs without the sandbox, and every call where there is none, is judged by where the
+/// links in its line lead.
+#[test]
+fn links_count_where_no_sandbox_holds() {
+    let scratch = Scratch::new();
+    let workspace = scratch.workspace();
+    scratch.write("secrets/key", "kk-secret\n");
+    scratch.write("plain", "kk-plain\n");
+    git(&workspace, &["init", "-q"]);
+    symlink("secrets", workspace.join("link")).unwrap();
+    symlink(".git", workspace.join("repository")).unwrap();
+    let config = std::fs::read(workspace.join(".git/config")).unwrap();
+    let rules = |run: Run| {
+        run.arg("--allowedTools=Sandbox(unconfined),Bash(*)")
+            .arg("--disallowedTools=Read(./secrets/**)")
+    };
+    if missing().is_none() {
+        let all = ["unconfined"];
+        let done = play(
+            |scratch, server| rules(careful(scratch, server)),
+            &scratch,
+            &[
+                granted("a", "cat link/key", &all),
+                granted("b", "cat plain", &all),
+                granted("c", "cp plain repository/config", &all),
+            ],
+        );
+        assert!(done.tool_result("a").1, "{:?}", done.tool_result("a"));
+        assert!(!done.tool_result("a").0.contains("kk-secret"));
+        assert!(
+            done.tool_result("b").0.contains("kk-plain"),
+            "{:?}",
+            done.tool_result("b")
+        );
+        assert!(done.tool_result("c").1, "{:?}", done.tool_result("c"));
+    }
+    let done = play(
+        |scratch, server| rules(careful(scratch, server)).env("TOOLOOP_SANDBOX", "off"),
+        &scratch,
+        &[
+            bash("a", "cat link/key"),
+            bash("b", "cat plain"),
+            bash("c", "cp plain repository/config"),
+        ],
+    );
+    assert!(done.tool_result("a").1 && done.tool_result("c").1);
+    assert!(!done.tool_result("a").0.contains("kk-secret"));
+    assert!(done.tool_result("b").0.contains("kk-plain"));
+    assert_eq!(
+        std::fs::read(workspace.join(".git/config")).unwrap(),
+        config
+    );
+}
+
 /// C36: a linked worktree is committed in, and what git obeys stays as it is.
 #[test]
 fn a_linked_worktree_is_committed_in() {

@@ -79,8 +79,10 @@ pub enum Input {
     },
     /// If no turn is under way and notices wait, one begins with them.
     Wake,
-    /// The turn is to end now.
+    /// The user wants the turn to end now.
     Interrupt,
+    /// The program ends, and the turn with it.
+    Shutdown,
     /// The conversation is to be taken back to before this turn, counted from 1. Nothing happens
     /// while a turn is under way, or if there is no such turn.
     Rewind {

@@ -55,7 +55,7 @@ pub use input::{Advice, AdvisedVerdict, Answer, Delivery, Input, Prepared, StopJ
 pub use ledger::{Ledger, Limits};
 pub use machine::Kernel;
 pub use planner::Room;
-pub use reason::{Budget, Continue, During, TurnEnd};
+pub use reason::{Budget, Continue, During, Interrupter, TurnEnd};
 pub use retry::{Retry, RetryPolicy};
 pub use settings::{Fallback, Hooked, OutputCheck, OutputForm, OutputWay, Planned, Settings};
 pub use transcript::{OpenCall, Transcript};

@@ -18,8 +18,8 @@ use crate::ledger::{Amount, Reservation};
 use crate::machine::compacting::{Compaction, Upkeep};
 use crate::repeats::Repeats;
 use crate::{
-    Continue, Delivery, During, Effect, Entry, Gate, Input, Ledger, Settings, Sync, Transcript,
-    TurnEnd,
+    Continue, Delivery, During, Effect, Entry, Gate, Input, Interrupter, Ledger, Settings, Sync,
+    Transcript, TurnEnd,
 };
 
 /// How often a reply that the output cap cut is continued.
@@ -259,7 +259,8 @@ impl Kernel {
                     self.first_call(out);
                 }
             }
-            Input::Interrupt => self.interrupt(out),
+            Input::Interrupt => self.interrupt(Interrupter::User, out),
+            Input::Shutdown => self.interrupt(Interrupter::Shutdown, out),
             Input::HookStop { reason } => self.hook_stopped(reason, out),
             Input::StopJudged { stop, judgement } => self.stop_judged(stop, judgement, out),
             Input::Rewind { turn, past } => self.rewind(turn, past, out),
@@ -389,7 +390,10 @@ impl Kernel {
         // The turn that the dead process was in has no end on record.
         let under_way = self.transcript.newest_end().is_none();
         if under_way && !self.transcript.messages().is_empty() {
-            let end = TurnEnd::Interrupted { during };
+            let end = TurnEnd::Interrupted {
+                during,
+                by: Interrupter::User,
+            };
             self.record(Entry::TurnEnd(end), Sync::Soon, out);
         }
     }

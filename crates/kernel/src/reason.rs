@@ -46,6 +46,9 @@ pub enum TurnEnd {
     Interrupted {
         /// What was going on.
         during: During,
+        /// Who or what interrupted it.
+        #[serde(default, skip_serializing_if = "Interrupter::is_user")]
+        by: Interrupter,
     },
     /// The model or its provider refused to answer.
     Refused,
@@ -100,6 +103,36 @@ pub enum Budget {
         /// The model.
         model: String,
     },
+}
+
+/// Who or what interrupted a turn.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Interrupter {
+    /// The user; also where the cause is not on record: in journals of earlier versions, and for a
+    /// turn whose process died.
+    #[default]
+    User,
+    /// The end of the program: a signal, or its terminal was closed.
+    Shutdown,
+}
+
+impl Interrupter {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    fn is_user(&self) -> bool {
+        *self == Self::User
+    }
+
+    /// Why a call did not run, and what interrupted one that ran.
+    pub(crate) const fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::User => ("the user interrupted", "by the user "),
+            Self::Shutdown => (
+                "the program was ended (by a signal, or its terminal was closed)",
+                "by the end of the program (a signal, or its terminal was closed) ",
+            ),
+        }
+    }
 }
 
 /// What an interrupt met.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use boon::{Compiler, SchemaIndex, Schemas};
 use serde_json::{Value, json};
 use tooloop_kernel::{
-    Budget, CompactionTrigger, Continue, During, Entry, LeftOut, Permission, TurnEnd,
+    Budget, CompactionTrigger, Continue, During, Entry, Interrupter, LeftOut, Permission, TurnEnd,
 };
 use tooloop_model::{
     AssistantMessage, Content, ContentBlock, Document, Image, JsonObject, Message, ModelError,
@@ -240,9 +240,11 @@ fn entries() -> Vec<Entry> {
         TurnEnd::OutputLimit,
         TurnEnd::Interrupted {
             during: During::Model,
+            by: Interrupter::User,
         },
         TurnEnd::Interrupted {
             during: During::Tools,
+            by: Interrupter::Shutdown,
         },
         TurnEnd::Refused,
         TurnEnd::LoopDetected { times: 4 },

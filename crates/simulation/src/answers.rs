@@ -174,6 +174,11 @@ impl Kind {
             ("(no output)", Self::Silent),
             ("the tool failed inside", Self::ToolDied),
             ("not run: the user interrupted", Self::InterruptedBefore),
+            ("not run: the program was ended", Self::InterruptedBefore),
+            (
+                "interrupted by the end of the program",
+                Self::InterruptedWhile,
+            ),
             ("not run: a hook ended the turn", Self::StoppedBefore),
             (
                 "interrupted by the user while it ran",

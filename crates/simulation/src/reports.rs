@@ -63,7 +63,8 @@ impl World {
             let broken_off = matches!(
                 ended.end,
                 TurnEnd::Interrupted {
-                    during: During::Model
+                    during: During::Model,
+                    ..
                 }
             );
             let steps = ended.steps..=ended.steps + u32::from(broken_off);

@@ -523,7 +523,7 @@ impl Driver {
 
     async fn close(&mut self) -> Result<(), StoreError> {
         self.give_up_prompts();
-        let effects = self.kernel.step(Input::Interrupt);
+        let effects = self.kernel.step(Input::Shutdown);
         let mut result = self.perform(effects).await;
         if result.is_ok() && self.kernel.is_idle() {
             // What waited for a summary to begin did not begin.

@@ -94,8 +94,8 @@ pub use stop_hook::{StopHook, Stopping};
 /// Child processes.
 pub use tooloop_exec as exec;
 pub use tooloop_kernel::{
-    Budget, Continue, During, Entry, Ledger, Limits, Permission, RetryPolicy, Settings,
-    StopJudgement, Transcript, TurnEnd,
+    Budget, Continue, During, Entry, Interrupter, Ledger, Limits, Permission, RetryPolicy,
+    Settings, StopJudgement, Transcript, TurnEnd,
 };
 pub use tooloop_model::{
     AssistantMessage, BlockStart, Content, ContentBlock, DecodedText, Document, HistoryMessage,

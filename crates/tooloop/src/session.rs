@@ -104,6 +104,7 @@ pub(crate) enum Command {
         delivery: Delivery,
     },
     Interrupt,
+    Shutdown,
     Model {
         name: String,
         max_output_tokens: Option<u64>,
@@ -290,6 +291,15 @@ impl Session {
     /// If the session is closed.
     pub async fn interrupt(&self) -> Result<(), SessionError> {
         self.tell(Command::Interrupt).await
+    }
+
+    /// Ends the running turn since the program ends, as on a signal. The results of calls that are
+    /// broken off say so.
+    ///
+    /// # Errors
+    /// If the session is closed.
+    pub async fn shut_down(&self) -> Result<(), SessionError> {
+        self.tell(Command::Shutdown).await
     }
 
     /// Has another model write from the next model call on.

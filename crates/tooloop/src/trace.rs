@@ -383,7 +383,7 @@ impl Trace {
                 self.same_step = matches!(reason, Continue::Retry | Continue::EscalateOutput);
                 debug!(parent: &self.step, reason = reason.name(), "goes on");
             }
-            Entry::TurnEnd(TurnEnd::Interrupted { during }) => {
+            Entry::TurnEnd(TurnEnd::Interrupted { during, .. }) => {
                 let during = match during {
                     During::Model => "model",
                     During::Tools => "tools",

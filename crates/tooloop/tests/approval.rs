@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use tooloop::provider::ScriptedProvider;
 use tooloop::{
     Access, Agent, AgentBuilder, Allowance, Approval, Approver, DeniedBy, During, DynTool,
-    Question, Reply, Tool, ToolApprover, ToolContext, ToolError, ToolOutput, TurnEnd, tool,
+    Interrupter, Question, Reply, Tool, ToolApprover, ToolContext, ToolError, ToolOutput, TurnEnd,
+    tool,
 };
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -87,7 +88,8 @@ async fn a_no_may_end_the_turn() {
     assert_eq!(
         report.end,
         TurnEnd::Interrupted {
-            during: During::Tools
+            during: During::Tools,
+            by: Interrupter::User,
         }
     );
     assert_eq!(report.denials[0].reason, "leave it");

@@ -16,9 +16,9 @@ use tooloop::journal::{Catalog, Flush, MemoryStore, SessionId, Store, StoreError
 use tooloop::provider::{Reply as ModelReply, ScriptedProvider};
 use tooloop::{
     Access, Agent, AgentBuilder, Approval, Approver, BlockStart, Budget, During, Entry, Event,
-    Ledger, Limits, Message, ModelError, ModelErrorKind, Money, Question, Reply, RetryPolicy,
-    SessionError, StopHook, StopJudgement, StopReason, Stopping, StreamEvent, Tool, ToolContext,
-    ToolError, ToolOutput, ToolUseId, TurnEnd, Usage, Work,
+    Interrupter, Ledger, Limits, Message, ModelError, ModelErrorKind, Money, Question, Reply,
+    RetryPolicy, SessionError, StopHook, StopJudgement, StopReason, Stopping, StreamEvent, Tool,
+    ToolContext, ToolError, ToolOutput, ToolUseId, TurnEnd, Usage, Work,
 };
 
 #[derive(Deserialize, JsonSchema)]
@@ -210,7 +210,13 @@ async fn what_was_said_too_late_is_given_back() {
     let report = report.unwrap();
     // It did not reach the model, so it is given back.
     let during = During::Tools;
-    assert_eq!(report.end, TurnEnd::Interrupted { during });
+    assert_eq!(
+        report.end,
+        TurnEnd::Interrupted {
+            during,
+            by: Interrupter::User
+        }
+    );
     assert_eq!(format!("{:?}", report.unsent), r#"[[Text("only src")]]"#);
     session.close().await.unwrap();
 }

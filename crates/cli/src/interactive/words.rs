@@ -39,7 +39,7 @@ pub(crate) fn end(end: &TurnEnd) -> Option<(Style, String)> {
             Style::Bad,
             "The reply was cut by the output limit, again and again.".into(),
         ),
-        TurnEnd::Interrupted { during } => {
+        TurnEnd::Interrupted { during, .. } => {
             let what = match during {
                 During::Model => "while the model was at work",
                 During::Tools => "while tools were at work",
@@ -177,6 +177,8 @@ mod tests {
 
     use tooloop::{ModelError, ModelErrorKind};
 
+    use tooloop::Interrupter;
+
     use super::*;
     use crate::interactive::paint::shown;
 
@@ -234,12 +236,14 @@ mod tests {
             (
                 TurnEnd::Interrupted {
                     during: During::Model,
+                    by: Interrupter::User,
                 },
                 "Interrupted while the model",
             ),
             (
                 TurnEnd::Interrupted {
                     during: During::Tools,
+                    by: Interrupter::User,
                 },
                 "Interrupted while tools",
             ),

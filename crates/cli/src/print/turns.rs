@@ -283,7 +283,10 @@ impl Run<'_> {
                 }
                 Came::Stop(status) => {
                     self.stopped = Some(status);
-                    session.interrupt().await?;
+                    match status {
+                        Status::Interrupted => session.interrupt().await?,
+                        _ => session.shut_down().await?,
+                    }
                 }
                 Came::Line(Some(Line::User(content, id))) if !hears => {
                     lines.queued.push_back(Line::User(content, id));

@@ -1,10 +1,10 @@
 //! What reaches the terminal, and the state that it is left in.
 
 use rustix::process::Signal;
-use tooloop_testkit::{ModelServer, Scratch, anthropic};
+use tooloop_testkit::{ModelServer, Scratch, anthropic, wait_until};
 
 use crate::bash;
-use crate::pty::Pty;
+use crate::pty::{LONG, Pty};
 use crate::{CHOICES, CONTROL_C, CONTROL_D, ENTER};
 
 #[test]
@@ -78,6 +78,27 @@ fn signals_leave_the_terminal_as_it_was() {
         let (on, off) = (raw.rfind("\u{1b}[?2004h"), raw.rfind("\u{1b}[?2004l"));
         assert!(on < off, "{signal:?}: {raw:?}");
     }
+}
+
+#[test]
+fn a_closed_terminal_is_not_taken_for_the_user() {
+    let server = ModelServer::start([
+        bash("c1", "touch begun; exec sleep 3111"),
+        anthropic::say("Again."),
+    ]);
+    let scratch = Scratch::new();
+    let mut person = Pty::start(&scratch, &server, &["--allowedTools=Bash(*)", "go"]);
+    person.shows("touch begun");
+    let begun = scratch.workspace().join("begun");
+    assert!(wait_until(LONG, || begun.exists()));
+    person.signal(Signal::HUP);
+    assert_eq!(person.ends(), 129);
+    let mut person = Pty::start(&scratch, &server, &["-p", "--continue", "next"]);
+    person.shows("Again.");
+    assert_eq!(person.ends(), 0);
+    let request = server.request(1);
+    assert!(request.mentions("its terminal was closed) while it ran: its outcome is unknown"));
+    assert!(!request.mentions("by the user"));
 }
 
 #[test]

@@ -156,7 +156,11 @@ both! {
             let done = finish(&running);
             done.failed(status, "interrupted");
             assert!(is_gone(&sleeps[0]) && is_gone(&sleeps[1]));
-            assert!(done.tool_result("c_1").0.contains("interrupted"));
+            let by = match signal {
+                Signal::Interrupt => "interrupted by the user while it ran",
+                _ => "interrupted by the end of the program (a signal, or its terminal was closed) while it ran",
+            };
+            assert!(done.tool_result("c_1").0.contains(by), "{:?}", done.tool_result("c_1"));
             assert_eq!(resume(&scratch, &server, api, &done.session(), "next").answer(), "ok");
             server.assert_clean();
         }

@@ -7,8 +7,8 @@ use tooloop_model::{Content, ToolResult, ToolUseId};
 use super::{Kernel, MAX_CONTINUATIONS, Phase};
 use crate::batch::{CallState, Move, Way};
 use crate::{
-    Advice, AdvisedVerdict, Answer, Continue, Effect, Entry, OutputWay, Permission, Sync, TurnEnd,
-    Verdict,
+    Advice, AdvisedVerdict, Answer, Continue, Effect, Entry, Interrupter, OutputWay, Permission,
+    Sync, TurnEnd, Verdict,
 };
 
 impl Kernel {
@@ -259,7 +259,7 @@ impl Kernel {
                 self.deny(&id, reason, stops, out);
                 if stops {
                     // Before any neighbour begins.
-                    return self.interrupt(out);
+                    return self.interrupt(Interrupter::User, out);
                 }
             }
         }

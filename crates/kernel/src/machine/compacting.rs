@@ -592,7 +592,7 @@ impl Kernel {
         if !manual.is_some_and(|compaction| matches!(compaction.then, Then::Rest)) {
             return false;
         }
-        let _ = self.break_off("the user interrupted", "by the user ", out);
+        let _ = self.break_off("it was interrupted", "", out);
         self.compaction_failed("it was interrupted".into(), out);
         true
     }

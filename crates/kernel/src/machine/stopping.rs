@@ -5,7 +5,9 @@ use tooloop_model::{Content, Message, ModelError, ModelErrorKind, StopReason, To
 use super::{Kernel, MAX_CONTINUATIONS, Phase};
 use crate::batch::{Call, CallState};
 use crate::repeats::Repeats;
-use crate::{Continue, During, Effect, Entry, OutputWay, StopJudgement, Sync, TurnEnd};
+use crate::{
+    Continue, During, Effect, Entry, Interrupter, OutputWay, StopJudgement, Sync, TurnEnd,
+};
 
 /// How often a reply that its provider paused is continued.
 pub(super) const MAX_PAUSES: u32 = 10;
@@ -194,12 +196,13 @@ impl Kernel {
 
     // ---- from outside
 
-    pub(super) fn interrupt(&mut self, out: &mut Vec<Effect>) {
+    pub(super) fn interrupt(&mut self, by: Interrupter, out: &mut Vec<Effect>) {
         // What waited for a summary has begun a turn by then: it is interrupted too.
         let _ = self.break_off_manual(out);
-        if let Some(during) = self.break_off("the user interrupted", "by the user ", out) {
+        let (why, words) = by.words();
+        if let Some(during) = self.break_off(why, words, out) {
             self.interrupted = true;
-            self.end(TurnEnd::Interrupted { during }, out);
+            self.end(TurnEnd::Interrupted { during, by }, out);
         }
     }
 

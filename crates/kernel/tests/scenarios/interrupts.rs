@@ -179,6 +179,31 @@ fn while_asking() {
     );
 }
 
+#[test]
+fn the_end_of_the_program_is_named_as_the_cause() {
+    check(
+        r#"
+        > user go
+          record user: go
+          call 1 [user]
+        > model 1 use tu_1 bash {"command":"sleep 60"}
+          show 1 x3 tu_1
+        > model 1 use tu_2 read {}
+          show 1 x3 tu_2
+        > model 1 stop tool_use
+          record model (ToolUse): bash tu_1 {"command":"sleep 60"}, read tu_2 {}
+          record now: started tu_1
+          run 1 bash tu_1 {"command":"sleep 60"}
+        > shutdown
+          cancel run 1
+          record finished tu_1 (error): interrupted by the end of the program (a signal, or its terminal...
+          record finished tu_2 (error): not run: the program was ended (by a signal, or its terminal was...
+          record end: interrupted, tools, shutdown
+          END interrupted, tools, shutdown
+        "#,
+    );
+}
+
 /// C12 (a).
 #[test]
 fn while_a_call_with_effects_runs() {

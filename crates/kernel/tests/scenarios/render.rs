@@ -1,6 +1,8 @@
 //! Effects as text, one line each.
 
-use tooloop_kernel::{Budget, Continue, During, Effect, Entry, Permission, Sync, TurnEnd};
+use tooloop_kernel::{
+    Budget, Continue, During, Effect, Entry, Interrupter, Permission, Sync, TurnEnd,
+};
 use tooloop_model::{
     AssistantMessage, BlockStart, Content, ContentBlock, Message, Request, StreamEvent, ToolUse,
 };
@@ -281,10 +283,17 @@ fn end(end: &TurnEnd) -> String {
             format!("model error after {attempts}: {}", short(&error.message))
         }
         TurnEnd::OutputLimit => "output limit".into(),
-        TurnEnd::Interrupted { during } => match during {
-            During::Model => "interrupted, model".into(),
-            During::Tools => "interrupted, tools".into(),
-        },
+        TurnEnd::Interrupted { during, by } => {
+            let during = match during {
+                During::Model => "model",
+                During::Tools => "tools",
+            };
+            let by = match by {
+                Interrupter::User => "",
+                Interrupter::Shutdown => ", shutdown",
+            };
+            format!("interrupted, {during}{by}")
+        }
         TurnEnd::Refused => "refused".into(),
         TurnEnd::LoopDetected { times } => format!("loop detected {times}"),
         TurnEnd::MaxToolCalls { limit } => format!("max tool calls {limit}"),

@@ -19,7 +19,7 @@
 //! > allow ASK [RULE|JSON]               > deny ASK REASON
 //! > advise CONSULT [allow|ask REASON|deny REASON|input JSON|tell TEXT|stop REASON] [; ...]
 //! > judge STOP done|on REASON|end REASON    > hook REASON
-//! > timer N    > interrupt    > resumed    > rewind TURN
+//! > timer N    > interrupt    > shutdown    > resumed    > rewind TURN
 //! > compact [FOCUS]    > prepared COMPACTION [carry TEXT|refuse REASON]
 //! > crash [LOST]                        a new kernel from the journal but for the newest LOST
 //! ```
@@ -149,6 +149,7 @@ impl Stage {
                 timer: number(rest),
             }],
             "interrupt" => vec![Input::Interrupt],
+            "shutdown" => vec![Input::Shutdown],
             "rewind" => vec![Input::Rewind {
                 turn: number(rest),
                 past: None,

@@ -44,6 +44,10 @@ impl Driver {
                 self.give_up_prompts();
                 Some(Input::Interrupt)
             }
+            Command::Shutdown => {
+                self.give_up_prompts();
+                Some(Input::Shutdown)
+            }
             Command::Model {
                 name: model,
                 max_output_tokens,

@@ -8,7 +8,9 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, select};
 use futures_util::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
-use tooloop_kernel::{Advice, AdvisedVerdict, Delivery, During, Input, StopJudgement, TurnEnd};
+use tooloop_kernel::{
+    Advice, AdvisedVerdict, Delivery, During, Input, Interrupter, StopJudgement, TurnEnd,
+};
 use tooloop_model::{Content, JsonObject, ToolInput, ToolUse};
 use tooloop_policy::AskCause;
 use tooloop_tool::ToolOutput;
@@ -247,8 +249,11 @@ impl Driver {
             return;
         }
         let content = self.unsaid().into_iter().next().unwrap_or_default();
-        let during = During::Model;
-        self.never_began(TurnEnd::Interrupted { during }, content);
+        let end = TurnEnd::Interrupted {
+            during: During::Model,
+            by: Interrupter::User,
+        };
+        self.never_began(end, content);
     }
 
     /// A turn that was to begin ends before it has.

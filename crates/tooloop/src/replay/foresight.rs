@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tooloop_kernel::{
-    Advice, Budget, CompactionTrigger, Continue, Delivery, Entry, Fallback, Input, Judgement,
-    Limits, OutputCheck, OutputForm, OutputWay, Permission, Planned, Prepared, Settings, TurnEnd,
-    Verdict,
+    Advice, Budget, CompactionTrigger, Continue, Delivery, Entry, Fallback, Input, Interrupter,
+    Judgement, Limits, OutputCheck, OutputForm, OutputWay, Permission, Planned, Prepared, Settings,
+    TurnEnd, Verdict,
 };
 use tooloop_model::{
     AssistantMessage, Content, JsonObject, Message, Money, Price, RawJson, ToolResult, ToolUse,
@@ -349,7 +349,10 @@ fn all_failed(message: &AssistantMessage, records: &[Recorded], name: &str) -> b
 /// What ends a turn from outside, if this does.
 pub(super) fn breaks_off(end: &TurnEnd, deadline: Option<u64>) -> Option<Input> {
     match end {
-        TurnEnd::Interrupted { .. } => Some(Input::Interrupt),
+        TurnEnd::Interrupted { by, .. } => Some(match by {
+            Interrupter::User => Input::Interrupt,
+            Interrupter::Shutdown => Input::Shutdown,
+        }),
         TurnEnd::HookStopped { reason } => Some(Input::HookStop {
             reason: reason.clone(),
         }),

@@ -239,6 +239,7 @@ mod tests {
         };
         for (input, expected, by_a_hook) in [
             (Input::Interrupt, &broken[..], false),
+            (Input::Shutdown, &broken[..], false),
             // What runs comes to its end.
             (stop, broken.get(1..).unwrap(), true),
         ] {

@@ -8,7 +8,7 @@ mod reply;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use tooloop::{CompactionState, Event, ToolUseId, Usage};
+use tooloop::{CompactionState, Event, ToolResult, ToolUseId, Usage};
 
 use self::calling::Call;
 use super::calls;
@@ -29,8 +29,14 @@ pub(crate) struct View {
     /// The calls that have no answer yet, by id, and their order.
     calls: HashMap<ToolUseId, Call>,
     order: Vec<ToolUseId>,
+    /// Whether these are all calls of the newest reply.
+    is_complete: bool,
     /// Those of them that subagents were asked about.
     asked_by_agents: HashSet<ToolUseId>,
+    /// The call whose question stands last and that has no result yet.
+    questioned: Option<ToolUseId>,
+    /// Results of other calls, which would part that question from its answer and its result.
+    later: Vec<ToolResult>,
     cleaner: Cleaner,
     /// White space at the end of the text so far.
     held: String,
@@ -96,7 +102,10 @@ impl View {
             since: now,
             calls: HashMap::new(),
             order: Vec::new(),
+            is_complete: false,
             asked_by_agents: HashSet::new(),
+            questioned: None,
+            later: Vec::new(),
             cleaner: Cleaner::default(),
             held: String::new(),
             last: Last::Start,
@@ -191,14 +200,12 @@ impl View {
                     call.running = None;
                     call.duration = Some(*duration);
                     call.details.clone_from(details);
-                }
-                for refusal in refusals {
-                    self.note(Style::Notice, &refusal.to_string(), &mut outs);
+                    call.refusals = refusals.iter().map(ToString::to_string).collect();
                 }
                 self.turn_to(Doing::Waiting, now);
             }
-            Event::Asked(question) => self.asked(question, &mut outs),
-            Event::Subagent { agent, event, .. } => self.heard_of(agent, event, &mut outs),
+            Event::Asked(question) => self.asked(question, now, &mut outs),
+            Event::Subagent { agent, event, .. } => self.heard_of(agent, event, now, &mut outs),
             Event::Warning(words) => self.note(Style::Notice, words, &mut outs),
             Event::Compaction { state, .. } => {
                 if *state == CompactionState::Begun {
@@ -212,6 +219,7 @@ impl View {
                 self.note(Style::Dim, first, &mut outs);
             }
             Event::TurnEnded(report) => {
+                self.settle(now, &mut outs);
                 self.end_text(&mut outs);
                 outs.push(gap());
                 if let Some((style, words)) = words::end(&report.end) {

@@ -223,8 +223,47 @@ fn calls_that_run_together_do_not_mix() {
         .ends(&first, "a");
     assert_eq!(
         bench.shown(),
-        "\n● bash  cat a\n\nmeanwhile\n\n● bash  cat b\n  │ b\n  └ ok · 1.2 s\n● bash  cat a\n  │ \
-         a\n  └ ok · 1.2 s\n"
+        "\nmeanwhile\n\n● bash  cat b\n  │ b\n  └ ok · 1.2 s\n● bash  cat a\n  │ a\n  └ ok · \
+         1.2 s\n"
+    );
+}
+
+fn question(call: &ToolUse) -> Event {
+    Event::Asked(Question {
+        denying: Vec::new(),
+        ask: 1,
+        agent: None,
+        tool_use: call.clone(),
+        reason: "not covered".into(),
+        cause: None,
+        rules: Vec::new(),
+    })
+}
+
+#[test]
+fn other_results_do_not_part_a_question_from_its_result() {
+    let mut bench = Bench::new();
+    let (read, write, next) = (
+        bash("1", "cat a"),
+        bash("2", "touch b"),
+        bash("3", "touch c"),
+    );
+    bench
+        .starts(&read)
+        .replies(&[&read, &write, &next])
+        .take(question(&write))
+        .ends(&read, "a");
+    let remark = bench.view.remark(Style::Dim, "✓ allowed once");
+    bench.outs.extend(remark);
+    bench
+        .starts(&write)
+        .ends(&write, "")
+        .take(question(&next))
+        .answered(&next, "no");
+    assert_eq!(
+        bench.shown(),
+        "\n● bash\n    │ touch b\n  asks: not covered\n  ✓ allowed once\n  └ ok · 1.2 s\n● bash  \
+         cat a\n  │ a\n  └ ok · 1.2 s\n● bash\n    │ touch c\n  asks: not covered\n  │ no\n  └ ok\n"
     );
 }
 
@@ -277,7 +316,7 @@ fn a_reply_that_was_cut_is_told_to_be_void() {
     bench.passes(2_300).says(&["The answer is 4."]);
     assert_eq!(
         bench.shown(),
-        "\nThe answer is\n\n● bash  ls\n  ✗ the reply was cut: what it said above is void; starting \
+        "\nThe answer is\n\n  ✗ the reply was cut: what it said above is void; starting \
          again\n  the connection\n  broke: trying again in 2.3 s (attempt 1 failed)\n\nThe answer \
          is 4."
     );

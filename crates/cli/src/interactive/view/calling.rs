@@ -19,6 +19,8 @@ pub(super) struct Call {
     pub(super) duration: Option<Duration>,
     pub(super) details: Option<String>,
     pub(super) denied: bool,
+    /// What the sandbox refused, in words.
+    pub(super) refusals: Vec<String>,
 }
 
 impl Call {
@@ -31,6 +33,7 @@ impl Call {
             duration: None,
             details: None,
             denied: false,
+            refusals: Vec::new(),
         }
     }
 }
@@ -56,16 +59,27 @@ impl View {
 
     pub(super) fn started(&mut self, tool_use: &ToolUse, now: Instant, outs: &mut Vec<Out>) {
         self.know(tool_use);
-        // Where several run at once each gets its heading with its result, or they would mix.
-        let alone = self
-            .calls
-            .values()
-            .all(|call| !call.headed || call.tool_use.id == tool_use.id);
         if let Some(call) = self.calls.get_mut(&tool_use.id) {
             call.running = Some(now);
         }
-        if alone {
-            self.head(&tool_use.id, outs);
+        if self.is_complete {
+            self.head_alone(outs);
+        }
+    }
+
+    /// Shows the heading of a call that runs if the reply has no other. Of several each gets its
+    /// heading with its result, or they would mix.
+    pub(super) fn head_alone(&mut self, outs: &mut Vec<Out>) {
+        let [only] = self.order.as_slice() else {
+            return;
+        };
+        let id = only.clone();
+        if self
+            .calls
+            .get(&id)
+            .is_some_and(|call| call.running.is_some())
+        {
+            self.head(&id, outs);
         }
     }
 
@@ -84,10 +98,16 @@ impl View {
     }
 
     /// Something happened to a subagent. Its calls are not shown, but for those that it asked about.
-    pub(super) fn heard_of(&mut self, agent: &str, event: &Event, outs: &mut Vec<Out>) {
+    pub(super) fn heard_of(
+        &mut self,
+        agent: &str,
+        event: &Event,
+        now: Instant,
+        outs: &mut Vec<Out>,
+    ) {
         let agent = || text::one_line(&text::clean(agent));
         match event {
-            Event::Subagent { agent, event, .. } => self.heard_of(agent, event, outs),
+            Event::Subagent { agent, event, .. } => self.heard_of(agent, event, now, outs),
             Event::Warning(words) => {
                 self.note(Style::Notice, &format!("{}: {words}", agent()), outs);
             }
@@ -102,6 +122,9 @@ impl View {
                     if self.asked_by_agents.remove(id) {
                         self.order.retain(|other| other != id);
                         self.calls.remove(id);
+                        if self.questioned.as_ref() == Some(id) {
+                            self.settle(now, outs);
+                        }
                     }
                 }
             }
@@ -109,7 +132,8 @@ impl View {
         }
     }
 
-    pub(super) fn asked(&mut self, question: &Question, outs: &mut Vec<Out>) {
+    pub(super) fn asked(&mut self, question: &Question, now: Instant, outs: &mut Vec<Out>) {
+        self.settle(now, outs);
         self.know(&question.tool_use);
         self.part(outs);
         outs.extend(calls::whole(&question.tool_use, self.columns));
@@ -132,11 +156,24 @@ impl View {
         if question.agent.is_some() {
             self.asked_by_agents.insert(id.clone());
         }
+        self.questioned = Some(id.clone());
         self.last = Last::Heading(id);
+    }
+
+    /// Shows the results that waited for the result of a question's call.
+    pub(super) fn settle(&mut self, now: Instant, outs: &mut Vec<Out>) {
+        self.questioned = None;
+        for result in std::mem::take(&mut self.later) {
+            self.finished(&result, now, outs);
+        }
     }
 
     pub(super) fn finished(&mut self, result: &ToolResult, now: Instant, outs: &mut Vec<Out>) {
         let id = &result.tool_use_id;
+        if self.questioned.as_ref().is_some_and(|other| other != id) {
+            self.later.push(result.clone());
+            return;
+        }
         self.order.retain(|other| other != id);
         let Some(mut call) = self.calls.remove(id) else {
             return;
@@ -150,6 +187,9 @@ impl View {
             self.part(outs);
             outs.extend(heading);
         }
+        for refusal in &call.refusals {
+            outs.extend(self.lines(Style::Notice, refusal));
+        }
         let outcome = Outcome {
             duration: call.duration,
             details: call.details.as_deref(),
@@ -157,6 +197,9 @@ impl View {
         };
         outs.extend(calls::preview(result, outcome, self.columns));
         self.last = Last::Block;
+        if self.questioned.as_ref() == Some(id) {
+            self.settle(now, outs);
+        }
         if self.calls.is_empty() {
             self.doing = Doing::Waiting;
             self.since = now;

@@ -17,9 +17,11 @@ impl View {
                     self.current = Usage::default();
                     self.shown = false;
                     self.turn_to(Doing::Waiting, now);
+                    self.is_complete = true;
                     for tool_use in reply.tool_uses() {
                         self.know(tool_use);
                     }
+                    self.head_alone(outs);
                 }
                 Message::User(_) | Message::ToolResults(_) => {}
             },

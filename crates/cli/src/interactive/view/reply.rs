@@ -16,6 +16,8 @@ impl View {
         match event {
             StreamEvent::MessageStart { .. } => {
                 self.shown = false;
+                self.is_complete = false;
+                self.settle(now, outs);
                 self.turn_to(Doing::Waiting, now);
             }
             StreamEvent::BlockStart { block, .. } => {

@@ -48,6 +48,17 @@ impl Pty {
         arguments: &[&str],
         variables: &[(&str, &str)],
     ) -> Self {
+        Self::start_sized(scratch, server, arguments, variables, (80, 24))
+    }
+
+    /// The same in a window of so many columns and rows.
+    pub(crate) fn start_sized(
+        scratch: &Scratch,
+        server: &ModelServer,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+        (columns, rows): (u16, u16),
+    ) -> Self {
         let master =
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
@@ -55,8 +66,8 @@ impl Pty {
         let name = ptsname(&master, Vec::new()).unwrap();
         let name = Path::new(std::ffi::OsStr::from_bytes(name.as_bytes()));
         let size = Winsize {
-            ws_col: 80,
-            ws_row: 24,
+            ws_col: columns,
+            ws_row: rows,
             ws_xpixel: 0,
             ws_ypixel: 0,
         };

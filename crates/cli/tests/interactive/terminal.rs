@@ -81,6 +81,32 @@ fn signals_leave_the_terminal_as_it_was() {
 }
 
 #[test]
+fn windows_of_few_cells_keep_question_and_text() {
+    for first in [(80, 24), (1, 1)] {
+        let server = ModelServer::start([
+            bash("c1", "echo 漢字漢字 >> ran; cat ran"),
+            anthropic::say("漢字 to the end."),
+        ]);
+        let scratch = Scratch::new();
+        let mut person = Pty::start_sized(&scratch, &server, &["go"], &[], first);
+        server.wait_for_requests(1, LONG).unwrap();
+        for (columns, rows) in [(1, 1), (1, 24), (2, 2), (5, 3)] {
+            person.resize(columns, rows);
+        }
+        person.resize(80, 24);
+        person.shows(CHOICES);
+        person.keys("y");
+        person.shows("漢字 to the end.");
+        person.is_asked();
+        person.keys(CONTROL_D);
+        assert_eq!(person.ends(), 0);
+        let ran = std::fs::read_to_string(scratch.workspace().join("ran")).unwrap();
+        assert_eq!(ran, "漢字漢字\n");
+        server.assert_clean();
+    }
+}
+
+#[test]
 fn a_closed_terminal_is_not_taken_for_the_user() {
     let server = ModelServer::start([
         bash("c1", "touch begun; exec sleep 3111"),

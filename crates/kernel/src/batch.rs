@@ -483,6 +483,38 @@ mod tests {
         assert!(matches!(next, Some((0, Move::Run { .. }))), "{next:?}");
     }
 
+    #[derive(Debug)]
+    struct Delegating;
+
+    impl Gate for Delegating {
+        fn judge(&self, _: &ToolUse) -> Judgement {
+            Judgement {
+                verdict: Verdict::Allow,
+                access: Access::delegated(),
+                grants: Vec::new(),
+                rules: Vec::new(),
+            }
+        }
+    }
+
+    #[test]
+    fn delegated_calls_need_a_complete_message_and_room() {
+        let running = CallState::Running {
+            run: 1,
+            way: Way::Beside,
+        };
+        for (complete, max_parallel, begins) in [
+            (true, 2, true),
+            (true, 1, false),
+            (false, 2, false),
+            (false, 1, false),
+        ] {
+            let calls = vec![call("task", running.clone()), call("task", CallState::New)];
+            let next = batch(complete, calls).next_move(&Delegating, max_parallel);
+            assert_eq!(next.is_some(), begins, "{complete}, {max_parallel}");
+        }
+    }
+
     #[test]
     fn one_successful_call_of_a_tool_is_enough() {
         let done = |is_error| CallState::Done {

@@ -202,9 +202,9 @@ fn most(price: &Price, input: u64, output: u64) -> Money {
 
 #[cfg(test)]
 mod tests {
-    use tooloop_model::Money;
+    use tooloop_model::{Money, Price};
 
-    use super::{Amount, Ledger, Limits, Worst};
+    use super::{Amount, Ledger, Limits, Worst, most};
     use crate::Budget;
 
     const WORST: Worst<'static> = Worst {
@@ -234,6 +234,32 @@ mod tests {
         assert_eq!(second.cap, Some(20), "nothing is reserved any more");
         assert_eq!(ledger.spent(), (0, Money(0)));
         Ok(())
+    }
+
+    #[test]
+    fn a_limit_may_be_reached_exactly() {
+        let ledger = Ledger::default();
+        // The input and the least output.
+        assert!(ledger.reserve(&limits(76), WORST).is_ok());
+        assert!(ledger.reserve(&limits(75), WORST).is_err());
+        let price = Price {
+            input: 1.0,
+            output: 2.0,
+            cache_read: 1.0,
+            cache_write: 1.0,
+        };
+        let worst = || Worst {
+            price: Some(price),
+            ..WORST
+        };
+        let next = most(&price, 60, 16);
+        for (cost, fits) in [(next, true), (Money(next.0 - 1), false)] {
+            let limits = Limits {
+                cost: Some(cost),
+                ..Limits::default()
+            };
+            assert_eq!(ledger.reserve(&limits, worst()).is_ok(), fits, "{cost:?}");
+        }
     }
 
     #[test]

@@ -394,3 +394,22 @@ fn a_death_while_they_are_asked() {
         "#,
     );
 }
+
+#[test]
+fn a_call_behind_a_hooked_one_does_not_run_early() {
+    check(
+        r#"
+        > set before bash
+        > user go
+          record user: go
+          call 1 [user]
+        > model 1 use t1 bash {}
+          show 1 x3 t1
+        > model 1 use t2 read {}
+          show 1 x3 t2
+        > model 1 stop tool_use
+          record model (ToolUse): bash t1 {}, read t2 {}
+          consult 1 bash t1 {}
+        "#,
+    );
+}

@@ -532,3 +532,36 @@ fn a_failure_without_a_clock_does_not_use_up_the_time() {
         "#,
     );
 }
+
+#[test]
+fn a_request_of_too_many_tokens_keeps_its_attachments() {
+    check(
+        r#"
+        > user look [image]
+          record user: look + image image/png
+          call 1 [user+image]
+        > fail 1 too_long
+          record end: context limit: ContextTooLong
+          END context limit: ContextTooLong
+        "#,
+    );
+}
+
+#[test]
+fn a_broken_call_sent_twice_under_one_id_counts_once() {
+    check(
+        r#"
+        > user go
+          record user: go
+          call 1 [user]
+        > model 1 use p read {"n
+          show 1 x3 p
+        > model 1 use p read {"n
+        > model 1 stop tool_use
+          record model (ToolUse): read p {}
+          record finished p (error): the input of this call is not a JSON object, so nothing was run:...
+          record go on: next step
+          call 2 [user, model p, results p]
+        "#,
+    );
+}

@@ -297,3 +297,67 @@ fn what_was_said_before_a_call_is_no_part_of_the_answer() {
         "#,
     );
 }
+
+#[test]
+fn empty_replies_that_pause_end_after_ten() {
+    check(
+        r#"
+        > user go
+          record user: go
+          call 1 [user]
+        > model 1 stop pause
+          record model (Pause):
+          record user: Go on.
+          record go on: pause turn
+          call 2 [user, user]
+        > model 2 stop pause
+          record model (Pause):
+          record user: Go on.
+          record go on: pause turn
+          call 3 [user, user, user]
+        > model 3 stop pause
+          record model (Pause):
+          record user: Go on.
+          record go on: pause turn
+          call 4 [user, user, user, user]
+        > model 4 stop pause
+          record model (Pause):
+          record user: Go on.
+          record go on: pause turn
+          call 5 [user, user, user, user, user]
+        > model 5 stop pause
+          record model (Pause):
+          record user: Go on.
+          record go on: pause turn
+          call 6 [user, user, user, user, user, user]
+        > model 6 stop pause
+          record model (Pause):
+          record user: Go on.
+          record go on: pause turn
+          call 7 [user, user, user, user, user, user, user]
+        > model 7 stop pause
+          record model (Pause):
+          record user: Go on.
+          record go on: pause turn
+          call 8 [user, user, user, user, user, user, user, user]
+        > model 8 stop pause
+          record model (Pause):
+          record user: Go on.
+          record go on: pause turn
+          call 9 [user, user, user, user, user, user, user, user, user]
+        > model 9 stop pause
+          record model (Pause):
+          record user: Go on.
+          record go on: pause turn
+          call 10 [user, user, user, user, user, user, user, user, user, user]
+        > model 10 stop pause
+          record model (Pause):
+          record user: Go on.
+          record go on: pause turn
+          call 11 [user, user, user, user, user, user, user, user, user, user, user]
+        > model 11 stop pause
+          record retry of 11, failure 1, in 500 ms: the model returned nothing: no text and no tool call
+          start timer 1 of 500ms
+        "#,
+    );
+}

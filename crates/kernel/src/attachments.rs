@@ -251,6 +251,39 @@ mod tests {
     }
 
     #[test]
+    fn requests_have_a_line_for_images_left_out() {
+        let message = |images: Vec<Image>| {
+            let content = images.into_iter().map(Content::Image);
+            let mut content: Vec<_> = content.collect();
+            content.push(Content::Text("said".into()));
+            Arc::new(HistoryMessage::new(Message::User(content)))
+        };
+        let few = [message(vec![image(100, 0); 3])];
+        assert_eq!(fitting(&few), few);
+        let text = Arc::new(HistoryMessage::new(Message::User(vec![Content::Text(
+            "none".into(),
+        )])));
+        let many = [
+            message(vec![image(100, 0); 4]),
+            text,
+            message(vec![image(100, 0); 97]),
+        ];
+        let sent = fitting(&many);
+        let Message::User(first) = sent[0].message() else {
+            return;
+        };
+        let line = Content::Text(format!("(An image {TOO_MANY}.)"));
+        assert_eq!(first[..4], vec![line.clone(); 4]);
+        assert_eq!(first[4], Content::Text("said".into()));
+        assert!(Arc::ptr_eq(&sent[1], &many[1]));
+        let Message::User(last) = sent[2].message() else {
+            return;
+        };
+        assert_eq!(last.iter().filter(|part| **part == line).count(), 6);
+        assert_eq!(last[96], Content::Image(image(100, 0)));
+    }
+
+    #[test]
     fn the_bytes_of_all_images_are_bounded() {
         let images = vec![image(100, 4 << 20); 6];
         // 24 MiB are 4 MiB too many: 5 MiB go, which are two images.

@@ -170,3 +170,77 @@ impl Calibration {
         self.per_mille = self.per_mille.saturating_mul(3).saturating_add(ratio) / 4;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tooloop_model::{Content, Message};
+
+    use super::*;
+
+    fn learnt(pairs: &[(u64, u64)]) -> Calibration {
+        let mut calibration = Calibration::default();
+        for (estimated, counted) in pairs {
+            calibration.learn(*estimated, *counted);
+        }
+        calibration
+    }
+
+    #[test]
+    fn a_count_moves_the_factor_by_a_quarter() {
+        let calibration = learnt(&[(1000, 2000)]);
+        assert!((calibration.factor() - 1.25).abs() < f64::EPSILON);
+        assert_eq!(calibration.apply(1000), 1250);
+        assert_eq!(calibration.undo(1250), 1000);
+        assert_eq!(calibration.error_percent(), Some(50));
+        // The error is that of the corrected estimate: 750 of 4000 counted in all.
+        let calibration = learnt(&[(1000, 2000), (1000, 2000)]);
+        assert_eq!(calibration.error_percent(), Some(43));
+    }
+
+    #[test]
+    fn implausible_counts_teach_nothing() {
+        for pair in [(99, 100), (1000, 0), (1000, 249), (1000, 4001)] {
+            assert_eq!(learnt(&[pair]), Calibration::default(), "{pair:?}");
+            assert_eq!(learnt(&[pair]).error_percent(), None);
+        }
+        for pair in [(100, 100), (1000, 250), (1000, 4000)] {
+            assert!(learnt(&[pair]).error_percent().is_some(), "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn a_refused_request_lowers_no_estimate() {
+        let mut calibration = learnt(&[(1000, 500)]);
+        assert!((calibration.factor() - 0.875).abs() < f64::EPSILON);
+        assert!(!calibration.is_raised());
+        calibration.raise();
+        assert!(calibration.is_raised());
+        assert!((calibration.factor() - 1.0).abs() < f64::EPSILON);
+        assert_eq!(calibration.apply(1000), 1000);
+    }
+
+    #[test]
+    fn a_count_follows_what_is_replaced() {
+        let text = vec![Content::Text("a".repeat(350))];
+        let instead = Arc::new(HistoryMessage::new(Message::User(text)));
+        let one = std::slice::from_ref(&instead);
+        let (likely, most) = (estimate::messages(one), estimate::most(one));
+        let count = Count::new(1000, 5);
+        assert!(count.is_exact());
+        assert_eq!(count.replaced(6, 1, &instead), None);
+        let replaced = count.replaced(3, 200, &instead).unwrap_or(count);
+        assert_eq!(replaced.messages, 3);
+        assert!(!replaced.is_exact());
+        assert_eq!(replaced.likely(Calibration::default()), 800 + likely);
+        assert_eq!(replaced.most(), 1000 + most);
+        assert_eq!(replaced.estimated_then(500), 700 - likely);
+        let shortened = count.shortened(50).shortened(10);
+        assert!(!shortened.is_exact());
+        assert_eq!(shortened.likely(Calibration::default()), 940);
+        let added = count.replaced(0, 0, &instead);
+        assert!(added.is_some_and(|added| !added.is_exact()));
+        let twice = replaced.replaced(1, 100, &instead).unwrap_or(count);
+        assert_eq!(twice.likely(Calibration::default()), 700 + 2 * likely);
+        assert_eq!(twice.most(), 1000 + 2 * most);
+    }
+}

@@ -158,3 +158,38 @@ pub(crate) fn most(messages: &[Arc<HistoryMessage>]) -> u64 {
 pub fn result(result: &ToolResult) -> u64 {
     Scale::Likely.result(result)
 }
+
+#[cfg(test)]
+mod tests {
+    use tooloop_model::{Image, RawJson};
+
+    use super::*;
+
+    #[test]
+    fn pictures_count_by_their_bytes_within_bounds() {
+        let tokens = |length: usize| {
+            let image = Image {
+                media_type: "image/png".into(),
+                data: "A".repeat(length),
+            };
+            let content = vec![Content::Image(image)];
+            let message = HistoryMessage::new(Message::User(content));
+            // Two frames.
+            super::message(&message) - 8
+        };
+        assert_eq!(tokens(10), 100);
+        assert_eq!(tokens(100_300), 200);
+        assert_eq!(tokens(10_000_000), 1_600);
+    }
+
+    #[test]
+    fn definitions_count_all_their_text() {
+        let tool = ToolDefinition {
+            name: "n".repeat(35),
+            description: "d".repeat(350),
+            input_schema: RawJson::from_value(&serde_json::json!({})),
+        };
+        assert_eq!(definition(&tool), 10 + 100 + 1 + 16);
+        assert_eq!(fixed("", &[tool]), 10 + 100 + 1 + 16 + 16);
+    }
+}

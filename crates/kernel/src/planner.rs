@@ -227,3 +227,113 @@ pub(crate) fn fitting(
     fitting.extend(messages.get(from..).unwrap_or_default().iter().cloned());
     fitting
 }
+
+#[cfg(test)]
+mod tests {
+    use tooloop_model::{AssistantMessage, JsonObject, ToolInput, ToolResult};
+
+    use super::*;
+
+    #[test]
+    fn windows_are_shared_out() {
+        let room = Room::new(100_000, 10_000, Some(8_000));
+        assert_eq!(room.output, 8_000);
+        assert_eq!(room.threshold(), 82_000);
+        assert_eq!(room.limit(), 98_976);
+        assert_eq!(room.keep(), 14_400);
+        assert_eq!(room.summary(), 8_000);
+        assert_eq!(room.carried(), 12_000);
+        assert_eq!(room.relief(), 53_200);
+        let large = Room::new(1_000_000, 0, Some(10_000));
+        assert_eq!(large.threshold(), 977_000);
+        assert_eq!((large.keep(), large.carried()), (20_000, 25_000));
+        let small = Room::new(12_000, 0, None);
+        assert_eq!(small.output, 2_000);
+        assert_eq!(small.limit(), 11_000);
+        assert_eq!(Room::new(100_000, 0, Some(1)).limit(), 99_999);
+    }
+
+    fn user(text: &str) -> Arc<HistoryMessage> {
+        let content = vec![Content::Text(text.into())];
+        Arc::new(HistoryMessage::new(Message::User(content)))
+    }
+
+    fn reply(content: Vec<ContentBlock>) -> Arc<HistoryMessage> {
+        Arc::new(HistoryMessage::new(Message::Assistant(AssistantMessage {
+            content,
+            ..AssistantMessage::default()
+        })))
+    }
+
+    fn call(id: &str, input: &str) -> Arc<HistoryMessage> {
+        reply(vec![ContentBlock::ToolUse(ToolUse {
+            id: ToolUseId(id.into()),
+            name: "read".into(),
+            input: JsonObject::parse(input).map_or_else(
+                |_| ToolInput::Invalid {
+                    raw: input.into(),
+                    reason: String::new(),
+                },
+                ToolInput::Valid,
+            ),
+            vendor: None,
+        })])
+    }
+
+    fn result(id: &str, length: usize) -> Arc<HistoryMessage> {
+        let result = ToolResult::text(ToolUseId(id.into()), "x".repeat(length));
+        Arc::new(HistoryMessage::new(Message::ToolResults(vec![result])))
+    }
+
+    #[test]
+    fn as_many_tokens_as_are_kept_are_kept() {
+        let messages = [user("one"), user("two"), user("three"), reply(Vec::new())];
+        let newest = estimate::messages(&messages[2..]);
+        assert_eq!(cut(&messages, newest), 2);
+        assert_eq!(cut(&messages, newest - 1), 3);
+        let request = [user("sum up")];
+        let whole = |from: usize| {
+            estimate::messages(&request) + estimate::messages(messages.get(from..).unwrap_or(&[]))
+        };
+        let fits = fitting(&messages, &request, whole(0));
+        assert_eq!(fits.len(), 4);
+        let fits = fitting(&messages, &request, whole(0) - 1);
+        assert!(!fits.contains(&messages[0]), "{fits:?}");
+    }
+
+    #[test]
+    fn results_of_calls_made_again_are_stale() {
+        let again = [
+            user("go"),
+            call("a", r#"{"n":1}"#),
+            result("a", 4_000),
+            call("b", r#"{"n":2}"#),
+            result("b", 4_000),
+            call("c", r#"{"n":1}"#),
+            result("c", 4_000),
+            reply(Vec::new()),
+        ];
+        let ids = |found: (Vec<ToolUseId>, u64)| -> Vec<String> {
+            found.0.into_iter().map(|id| id.0).collect()
+        };
+        let all = estimate::messages(&again);
+        assert_eq!(ids(stale(&again, all)), ["a"]);
+        let (_, saved) = stale(&again, all);
+        let Message::ToolResults(results) = again[2].message() else {
+            return;
+        };
+        let tokens = results.iter().map(estimate::result).sum::<u64>();
+        assert_eq!(saved, tokens - STUB);
+        assert_eq!(ids(stale(&again, 0)), ["a", "b", "c"]);
+        // Short ones stay.
+        let short = [
+            user("go"),
+            call("a", "{}"),
+            result("a", 10),
+            call("b", "{}"),
+            result("b", 10),
+            reply(Vec::new()),
+        ];
+        assert_eq!(ids(stale(&short, 0)), [""; 0]);
+    }
+}

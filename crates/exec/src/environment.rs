@@ -186,7 +186,7 @@ impl Environment {
         self.variables.push((name, value));
     }
 
-    /// Removes the variables that name start-up files and options of a shell, whoever passed them.
+    /// Removes the variables that name start-up files and options of a shell, even if they are passed on.
     pub fn remove_startup_files(&mut self) {
         for name in STARTUP {
             self.remove(name);

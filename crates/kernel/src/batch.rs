@@ -99,7 +99,7 @@ pub(crate) enum CallState {
     },
     /// Somebody is asked.
     Asking { ask: u64, judgement: Arc<Judgement> },
-    /// Somebody who was asked allows it, as it was judged then.
+    /// The question about it was answered with yes. Holds the judgement that was asked about.
     Approved { judgement: Arc<Judgement> },
     /// Under way.
     Running { run: u64, way: Way },
@@ -376,7 +376,7 @@ fn judge(
     }
 }
 
-/// Judges a call again that somebody has approved: the consent counts for what was judged then.
+/// Judges an approved call again: the approval counts for the judgement that was asked about.
 /// What is read-only does not run early.
 fn judge_again(gate: &dyn Gate, tool_use: &ToolUse, approved: &Judgement) -> Move {
     let judgement = gate.judge(tool_use);

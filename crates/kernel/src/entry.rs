@@ -53,7 +53,7 @@ pub enum Entry {
         wait_ms: u64,
         /// Whether text of the failed reply had come already; it is void.
         voided: bool,
-        /// What the provider refused: the conversation goes on without it.
+        /// What the provider refused. Later requests leave it out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         left_out: Option<LeftOut>,
     },
@@ -113,7 +113,7 @@ pub enum Entry {
     },
 }
 
-/// What a conversation goes on without, because a provider refused it.
+/// What later requests leave out because a provider refused it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeftOut {

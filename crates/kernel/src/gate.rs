@@ -100,7 +100,7 @@ impl Judgement {
             && self.grants == other.grants
     }
 
-    /// Checks this judgement against the one that somebody has approved. Returns why the approval
+    /// Checks this judgement against the approved one. Returns why the approval
     /// does not hold for it, if it does not.
     pub(crate) fn why_not_approved(&self, approved: &Self) -> Option<Verdict> {
         match (&self.verdict, &approved.verdict) {

@@ -50,7 +50,7 @@ pub(crate) fn is_inside(path: &Path, roots: &[PathBuf]) -> bool {
     roots.is_empty() || (!climbs && roots.iter().any(|root| path.starts_with(root)))
 }
 
-/// A path that a part of a line touches, as far as it is known.
+/// A path that a part of a line touches, as far as that is known.
 #[derive(Debug)]
 pub(crate) struct TouchedPath {
     pub(crate) part: Part,

@@ -69,7 +69,7 @@ pub(crate) fn read(analysis: &Analysis, at: Surroundings<'_>) -> Vec<TouchedPath
         let resolved = resolved.or_else(|| absolute_start(&touched.word));
         let extent = extent(touched, resolved.as_ref(), is_deep, at);
         let path = resolved.map(|resolved| resolved.path);
-        // A path from a folder that is not known is known in part all the same.
+        // Of a path from an unknown folder the name is known.
         let path = path.or_else(|| touched.word.literal().map(PathBuf::from));
         found.push(TouchedPath {
             part: touched.part,

@@ -206,7 +206,7 @@ struct Reading {
     without_content: Duration,
     content_events: u64,
     alarm: Pin<Box<Sleep>>,
-    /// When a reply whose reason to stop has come is taken as it is.
+    /// When a reply whose stop reason has come counts as complete.
     complete_at: Option<Instant>,
     /// Events that nobody has asked for yet: those of one read at most.
     queue: VecDeque<StreamEvent>,

@@ -106,7 +106,7 @@ impl Background {
         self.0.lock().newest > 0
     }
 
-    /// Whether there are notices that nobody has taken.
+    /// Whether notices wait to be taken.
     #[must_use]
     pub fn has_notices(&self) -> bool {
         !self.0.lock().notices.is_empty()

@@ -73,7 +73,7 @@ impl RegistryGate {
             format!(
                 "nothing was written: the input holds {mark}, the mark that results show in place \
                  of a secret value. The file holds the value itself. Use an edit whose old and new \
-                 text leave out every line with a mark; such a line then stays as it is. Ask the \
+                 text leave out every line with a mark; such a line then stays unchanged. Ask the \
                  user to write lines that need the value."
             )
         })
@@ -399,7 +399,7 @@ impl RegistryGate {
                 let agent = self.agent.as_deref().unwrap_or("this agent");
                 let reason = format!(
                     "{agent} only reads, and this is not known to be read-only: leave it to \
-                     whoever you work for"
+                     the agent that gave you the task"
                 );
                 return judgement(Verdict::Deny { reason }, access);
             }

@@ -7,7 +7,7 @@ use tooloop_kernel::Verdict;
 use tooloop_model::ToolUseId;
 use tooloop_tool::{JudgedPath, JudgedPaths};
 
-/// The most calls that are kept. Calls that are broken off while somebody is asked are not taken out.
+/// The most calls that are kept. Calls that are broken off during a question are not taken out.
 const MOST_CALLS: usize = 4096;
 
 /// The paths of calls that were judged and have not run.

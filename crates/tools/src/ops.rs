@@ -38,7 +38,7 @@ pub trait Ops: Send + Sync + fmt::Debug + 'static {
     ///
     /// As [`WriteAs::New`], parents are made on demand, and what is there already stays: that is
     /// `AlreadyExists`, for a link also. As [`WriteAs::Replacement`], the file's mode and owner stay;
-    /// `NotFound` if there is none, and `PermissionDenied` if its mode lets nobody write, even where
+    /// `NotFound` if there is none, and `PermissionDenied` if no bit of its mode allows writing, even where
     /// the harness could.
     ///
     /// # Errors

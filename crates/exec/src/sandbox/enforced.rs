@@ -73,7 +73,7 @@ pub enum Gap {
     UnixSockets,
     /// Services on sockets in writable directories can be reached.
     InnerSockets,
-    /// As root, commands can leave programs in writable directories that run as root for whoever
+    /// As root, commands can leave programs in writable directories that run as root for any user who
     /// starts them.
     SetuidFiles,
     /// With the network on, services that listen on abstract sockets can be reached.

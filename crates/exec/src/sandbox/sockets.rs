@@ -42,7 +42,7 @@ const LONGEST: usize = 128;
 /// Where the text of an address begins.
 const FAMILY: usize = 2;
 
-/// Has each `connect` of this process, and of those that it starts, decided by whoever holds the
+/// Has each `connect` of this process, and of those that it starts, decided by the holder of the
 /// other end of the stream. It must have given up new privileges.
 pub(super) fn ask(stream: &UnixStream) -> Result<(), Errno> {
     const LOAD: u16 = 0x20;
@@ -277,7 +277,7 @@ fn group_of(thread: u32) -> Option<Pid> {
     Pid::from_raw(line.trim().parse().ok()?)
 }
 
-/// What a command is told about what cannot be looked at.
+/// The error of a command for what cannot be looked at.
 fn refused(error: Errno) -> Errno {
     match error {
         Errno::PERM => Errno::ACCESS,
@@ -292,7 +292,7 @@ fn answer(listener: &OwnedFd, id: u64, result: Result<(), Errno>) {
         error: result.map_or_else(|error| -error.raw_os_error(), |()| 0),
         flags: 0,
     };
-    // If who asked is gone, nobody wants to know.
+    // The process that asked may have ended.
     // SAFETY: the call reads the struct.
     unsafe {
         libc::ioctl(

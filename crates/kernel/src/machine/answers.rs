@@ -228,7 +228,7 @@ impl Kernel {
                 let entry = input.map(|input| call.rewrite(input));
                 let judgement = Arc::new(self.gate.judge(&call.tool_use));
                 if entry.is_some() {
-                    // Who was asked has said yes to the call as it is now.
+                    // The yes is for the call with its present input.
                     approved = Arc::clone(&judgement);
                 }
                 let refused = judgement.why_not_approved(&approved);

@@ -477,7 +477,7 @@ impl Kernel {
 }
 
 /// A call under an id that an earlier call of the reply has is the same call sent twice, and goes. If
-/// it is not the same, nobody knows what the provider means by it: it is answered with an error.
+/// it is not the same, its meaning is unknown: it is answered with an error.
 fn settle_repeated(message: &mut AssistantMessage, repeated: &[Repeated]) {
     for again in repeated {
         let find = |id: &ToolUseId| {
@@ -510,7 +510,7 @@ fn settle_repeated(message: &mut AssistantMessage, repeated: &[Repeated]) {
 /// The longest id that a provider gives back. Some providers put data of their own into ids.
 const LONGEST_ID: usize = 64 << 10;
 
-/// The provider's id where it can be used, else one of ours. An id must be new in the conversation.
+/// The provider's id where it can be used, else a new one. An id must be new in the conversation.
 /// What its format can carry, its provider gets back byte for byte.
 fn unique_id(id: ToolUseId, taken: impl Fn(&ToolUseId) -> bool) -> ToolUseId {
     let fits = !id.0.trim().is_empty() && id.0.len() <= LONGEST_ID;

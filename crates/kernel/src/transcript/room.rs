@@ -225,7 +225,7 @@ impl Transcript {
         newest.map_or(0, |newest| newest.saturating_add(1))
     }
 
-    /// The conversation goes on without this.
+    /// Leaves this out of the conversation.
     pub(super) fn leave_out(&mut self, what: LeftOut) {
         let unanswered = self.unanswered();
         let mut removed = 0_u64;

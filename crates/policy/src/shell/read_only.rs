@@ -108,7 +108,7 @@ fn prints(program: &str, arguments: &[Word]) -> bool {
     }
 }
 
-/// `tar` lists an archive on this machine if it is told to do nothing else.
+/// `tar` lists an archive on this machine if its options ask for nothing else.
 fn tar_is_read_only(arguments: &[Word]) -> bool {
     let Some(arguments) = arguments
         .iter()

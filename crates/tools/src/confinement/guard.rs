@@ -4,7 +4,7 @@
 //! not exist cannot be kept from being made, so they are removed again. A repository that a command
 //! made keeps what is data in it: hooks, and settings that may name programs, are removed.
 //!
-//! What somebody else makes at such a path while the command runs is removed too, since nothing tells
+//! What another process makes at such a path while the command runs is removed too, since nothing tells
 //! who made it.
 
 use std::collections::{BTreeMap, BTreeSet};

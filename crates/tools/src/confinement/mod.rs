@@ -74,7 +74,7 @@ struct Left {
 
 impl Drop for Left {
     fn drop(&mut self) {
-        // Nobody is there to hear of it.
+        // No result can carry it any more.
         drop(self.guard.end());
     }
 }

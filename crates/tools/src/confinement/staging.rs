@@ -49,7 +49,7 @@ struct Staged {
     granted: Vec<PathBuf>,
 }
 
-/// A directory that no command sees as it is. Dropping it removes it.
+/// A directory that no command sees under this path. Dropping it removes it.
 #[derive(Debug)]
 struct Private {
     path: PathBuf,
@@ -177,7 +177,7 @@ impl Staging {
         let Ok(file) = file.write(true).create_new(true).open(&place) else {
             return;
         };
-        // So that a command that only touches it is told from one that does not.
+        // A command that only touches it changes its time.
         let times = FileTimes::new().set_modified(UNIX_EPOCH);
         file.set_times(times).unwrap_or_default();
         profile.writable.push(place.clone());

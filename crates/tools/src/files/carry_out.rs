@@ -198,7 +198,7 @@ fn remove_folders(call: &Call, made: &[PathBuf]) -> std::io::Result<()> {
     made.iter().try_for_each(|folder| {
         let removed = match call.reopen(folder) {
             Ok(found) if found.kind == FileKind::Folder => call.ops.remove(folder),
-            // Somebody else put something there.
+            // Another process put something there.
             Ok(_) => Ok(()),
             Err(error) => Err(error),
         };

@@ -331,7 +331,7 @@ impl MemoryStore {
     }
 }
 
-/// Opens a file that nobody else may read, in the folder of an entry.
+/// Opens a file that other users may not read, in the folder of an entry.
 fn private(entry: &Entry<'_>, name: &OsStr, flags: OFlags) -> io::Result<File> {
     let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(openat(entry.folder(), name, flags, Mode::RUSR | Mode::WUSR)?.into())

@@ -1,0 +1,120 @@
+//! What a provider counts of the conversation counts as far as it can be true.
+
+use std::sync::Arc;
+
+use tooloop_kernel::{
+    Delivery, Effect, Gate, Input, Judgement, Kernel, Settings, Transcript, Verdict,
+};
+use tooloop_model::{BlockStart, Content, StopReason, StreamEvent, ToolUse, Usage};
+use tooloop_policy::Access;
+
+struct Allows;
+
+impl Gate for Allows {
+    fn judge(&self, _: &ToolUse) -> Judgement {
+        Judgement {
+            verdict: Verdict::Allow,
+            access: Access::read_only(),
+            grants: Vec::new(),
+            rules: Vec::new(),
+        }
+    }
+}
+
+fn settings(model: &str, window: Option<u64>) -> Settings {
+    Settings {
+        model: model.into(),
+        window,
+        ..Settings::default()
+    }
+}
+
+/// A turn with a prompt of so many bytes, whose reply has this usage.
+fn turn(kernel: &mut Kernel, prompt: usize, usage: Option<Usage>) {
+    let effects = kernel.step(Input::User {
+        content: vec![Content::Text("x".repeat(prompt))],
+        delivery: Delivery::Steer,
+    });
+    let call = effects.iter().find_map(|effect| match effect {
+        Effect::CallModel { call, .. } => Some(*call),
+        _ => None,
+    });
+    let mut events = vec![
+        StreamEvent::MessageStart {
+            id: None,
+            model: None,
+        },
+        StreamEvent::BlockStart {
+            index: 0,
+            block: BlockStart::Text,
+        },
+        StreamEvent::TextDelta {
+            index: 0,
+            text: "ok".into(),
+        },
+        StreamEvent::BlockStop { index: 0 },
+    ];
+    events.extend(usage.map(StreamEvent::Usage));
+    events.push(StreamEvent::MessageStop {
+        stop_reason: StopReason::EndTurn,
+    });
+    for event in events {
+        kernel.step(Input::Stream {
+            call: call.unwrap_or_default(),
+            event,
+        });
+    }
+}
+
+fn counted(input_tokens: u64) -> Option<Usage> {
+    Some(Usage {
+        input_tokens,
+        output_tokens: 5,
+        ..Usage::default()
+    })
+}
+
+fn kernel(window: Option<u64>) -> Kernel {
+    let settings = settings("m", window);
+    Kernel::new(settings, Arc::new(Allows), Transcript::default())
+}
+
+#[test]
+fn counts_far_from_the_estimate_are_not_used() {
+    // The prompt is estimated at 2,000 tokens.
+    for (window, input, used, implausible) in [
+        (Some(8_000), 2_000, Some(2_005), None),
+        (Some(8_000), 10_000, Some(10_005), None),
+        (Some(8_000), 600, Some(605), None),
+        (Some(8_000), 100, None, Some(105)),
+        (Some(8_000), 12_000, None, Some(12_005)),
+        // Far below the window neither number matters.
+        (Some(100_000), 100, None, None),
+        (Some(40_000), 12_000, None, Some(12_005)),
+        (None, 100, None, None),
+    ] {
+        let mut kernel = kernel(window);
+        turn(&mut kernel, 7_000, counted(input));
+        assert_eq!(kernel.counted_input(), used, "{window:?} {input}");
+        assert_eq!(
+            kernel.implausible_count(),
+            implausible,
+            "{window:?} {input}"
+        );
+    }
+}
+
+#[test]
+fn the_count_of_another_model_is_not_used() {
+    let mut kernel = kernel(Some(8_000));
+    turn(&mut kernel, 7_000, counted(2_000));
+    assert_eq!(kernel.counted_input(), Some(2_005));
+    kernel.step(Input::Configure(settings("other", Some(8_000)).into()));
+    assert_eq!(kernel.counted_input(), None);
+    assert_eq!(kernel.implausible_count(), None);
+    // A reply that counts nothing changes nothing.
+    turn(&mut kernel, 10, None);
+    assert_eq!(kernel.counted_input(), None);
+    turn(&mut kernel, 10, counted(2_100));
+    assert_eq!(kernel.counted_input(), Some(2_105));
+}

@@ -211,6 +211,7 @@ mod tests {
     fn image(side: u32, length: usize) -> Image {
         let mut data = match side {
             2050 => "iVBORw0KGgoAAAANSUhEUgAACAIAAAAE",
+            2000 => "iVBORw0KGgoAAAANSUhEUgAAB9AAAAAE",
             2001 => "iVBORw0KGgoAAAANSUhEUgAAB9EAAAAE",
             _ => "iVBORw0KGgoAAAANSUhEUgAAAGQAAAAE",
         }
@@ -241,6 +242,8 @@ mod tests {
     #[test]
     fn small_images_stay_beside_wide_ones() {
         let mut images = vec![image(100, 0); 25];
+        assert_eq!(left_out(&images), [0; 0]);
+        images[7] = image(2000, 0);
         assert_eq!(left_out(&images), [0; 0]);
         images[7] = image(2001, 0);
         assert_eq!(left_out(&images), [7]);

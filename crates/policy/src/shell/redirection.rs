@@ -51,6 +51,10 @@ impl Parser<'_> {
         if self.at(">&") || self.at("<&") {
             let writes = self.at(">");
             self.position += 2;
+            // Bash takes `>&-` for the operator, and what follows it for a word of its own.
+            if self.at("-") && self.plain_word() != "-" {
+                return Err(Problem::Unsupported("a word right behind `&-`"));
+            }
             self.blanks();
             let word = self.plain_word();
             let number = word.strip_suffix('-').unwrap_or(word);

@@ -488,8 +488,8 @@ impl Records {
             "duration_ms": millis(answer.duration),
             "duration_api_ms": 0,
             "num_turns": 0,
-            "total_cost_usd": answer.cost_usd,
-            "usage": usage(answer.usage),
+            "total_cost_usd": answer.spent.cost_usd,
+            "usage": usage(answer.spent.usage),
             "permission_denials": [],
         });
         match &answer.words {

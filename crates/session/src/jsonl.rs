@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tooloop_kernel::{Entry, Transcript};
 
 use crate::read::Warnings;
-use crate::reader::{Reading, Tail};
+use crate::reader::{Kept, Reading, Tail};
 use crate::record::{now, record_id};
 use crate::repair::rewrite;
-use crate::{Flush, Header, Line, MAX_LINE, SessionId, Store, StoreError, lock};
+use crate::{Flush, Header, Line, MAX_LINE, Record, SessionId, Store, StoreError, lock};
 
 /// A journal file that is open for writing, under its lock.
 #[derive(Debug)]
@@ -98,17 +98,36 @@ impl JsonlStore {
     /// # Errors
     /// If the file cannot be read, is locked by another process, or is no journal of this version.
     pub fn open(path: &Path) -> Result<Opened, StoreError> {
-        Self::open_as(Reading::of(path))
+        Self::open_as(Reading::of(path), |_| {})
     }
 
-    fn open_as(reading: Reading<'_>) -> Result<Opened, StoreError> {
+    /// Like [`JsonlStore::open`]; `take` gets each record that this version understands, oldest
+    /// first. A journal of an older version is read twice, its records are taken the first time.
+    ///
+    /// # Errors
+    /// As for [`JsonlStore::open`].
+    pub fn open_with(path: &Path, take: impl FnMut(Record)) -> Result<Opened, StoreError> {
+        Self::open_as(Reading::of(path), take)
+    }
+
+    fn open_as(reading: Reading<'_>, mut take: impl FnMut(Record)) -> Result<Opened, StoreError> {
         let path = reading.path;
         let mut file = lock::open(path)?;
         let mut warnings = Warnings::of(path);
+        let mut is_first = true;
         let mut read = |file: &File| {
-            reading.run(BufReader::new(file), &mut |_| Ok(()), &mut |fault| {
+            let mut keep = |kept| {
+                match kept {
+                    Kept::Record(record) | Kept::Idle(record) if is_first => take(record),
+                    Kept::Record(_) | Kept::Idle(_) | Kept::Unknown(_) | Kept::Added { .. } => {}
+                }
+                Ok(())
+            };
+            let read = reading.run(BufReader::new(file), &mut keep, &mut |fault| {
                 warnings.hear(&fault);
-            })
+            });
+            is_first = false;
+            read
         };
         let mut ending = read(&file)?;
         if ending.is_migrated {
@@ -369,7 +388,7 @@ mod tests {
             ..Reading::of(&path)
         };
         let hello = Message::user("hello");
-        let mut opened = JsonlStore::open_as(reading).unwrap();
+        let mut opened = JsonlStore::open_as(reading, |_| {}).unwrap();
         assert_eq!(opened.warnings, [""; 0]);
         assert_eq!(opened.transcript.messages()[0].message(), &hello);
         let next = Entry::message(Message::user("next"));
@@ -390,7 +409,7 @@ mod tests {
         // And that is what the first version, which knows none newer, will not read.
         let error = JsonlStore::open(&path).unwrap_err().to_string();
         assert!(error.contains("format is 2"), "{error}");
-        let again = JsonlStore::open_as(reading).unwrap();
+        let again = JsonlStore::open_as(reading, |_| {}).unwrap();
         assert_eq!(again.transcript.messages().len(), 2);
     }
 }

@@ -6,14 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
-use jiff::Timestamp;
 use tooloop_kernel::{Entry, Ledger, Limits, Settings, Transcript, estimate};
 use tooloop_model::{Money, ToolDefinition};
 use tooloop_policy::{Policy, Rule};
 use tooloop_provider::{Cassette, Provider, Redactor};
 use tooloop_session::{
     Catalog, ForkedFrom, Header, JsonlStore, Line, MemoryStore, SessionId, Store, files_beside,
-    inherited_files, inherited_outputs, outputs_beside, read_past, subagents_of,
+    inherited_files, inherited_outputs, outputs_beside, read_past,
 };
 use tooloop_tool::{Registry, Scope};
 
@@ -21,13 +20,15 @@ pub use self::builder::AgentBuilder;
 
 use crate::agents::{Planning, Subagents};
 use crate::checkpoints::{self, Place};
+use crate::cost::each_subagent;
 use crate::driver::{self, Keep, Parts};
 use crate::hooks::HookSet;
 use crate::output_schema::OutputSchema;
 use crate::paths;
 use crate::replay::RecordingStore;
 use crate::{
-    Approval, Border, Instructions, ResultBudget, Session, SessionError, StopHook, SystemPrompt,
+    Approval, Border, CacheLedger, Instructions, ResultBudget, Session, SessionError, StopHook,
+    SystemPrompt,
 };
 
 /// An immutable recipe: provider, model, system prompt, tools, policy. Cheap to clone; any number
@@ -76,8 +77,8 @@ struct Past {
     /// Where the old contents of files are kept, and where those of its past are.
     files: Option<(PathBuf, Vec<PathBuf>)>,
     resumed: bool,
-    /// When it was last written to, if that is known.
-    written: Option<Timestamp>,
+    /// What came from the provider's cache.
+    cache: CacheLedger,
     /// Where it is recorded.
     journal: Option<PathBuf>,
     /// What its subagents have spent, in tokens and money.
@@ -161,8 +162,10 @@ impl Agent {
             read_past(path, |line| entries.extend(entry(&line)))?;
             Ok(entries)
         })?;
-        let written = written(path);
-        let opened = JsonlStore::open(path)?;
+        let mut cache = CacheLedger::default();
+        let opened = JsonlStore::open_with(path, |record| {
+            cache.take(&record.entry, Some(record.time));
+        })?;
         let outputs = Some((outputs_beside(path), Keep::WithTheJournal));
         let past = Past {
             transcript: opened.transcript,
@@ -171,7 +174,7 @@ impl Agent {
             outputs: inherited_outputs(path, &opened.header),
             files: Some((files_beside(path), inherited_files(path, &opened.header))),
             resumed: true,
-            written,
+            cache: cache.resumed(),
             journal: Some(path.to_owned()),
             spent_by_agents: self.spent_by_agents(path),
         };
@@ -185,7 +188,13 @@ impl Agent {
     /// If the journal cannot be read.
     pub fn fork(&self, path: &Path, id: SessionId) -> Result<Session, SessionError> {
         let mut lines = Vec::new();
-        let read = read_past(path, |line| lines.push(line))?;
+        let mut cache = CacheLedger::default();
+        let read = read_past(path, |line| {
+            if let Line::Record(record) = &line {
+                cache.take(&record.entry, Some(record.time));
+            }
+            lines.push(line);
+        })?;
         let parent = read.header;
         let mut past_outputs = vec![outputs_beside(path)];
         past_outputs.extend(inherited_outputs(path, &parent));
@@ -217,7 +226,7 @@ impl Agent {
             outputs: past_outputs,
             files: files.map(|folder| (folder, past_files)),
             resumed: true,
-            written: written(path),
+            cache: cache.resumed(),
             journal: self.0.catalog.as_ref().map(|catalog| catalog.path(id)),
             spent_by_agents: (0, Money::default()),
         };
@@ -231,14 +240,10 @@ impl Agent {
         if tokens.is_none() && cost.is_none() {
             return spent;
         }
-        for agent in subagents_of(journal) {
-            let own = read_past(&agent.path, |_| {}).map(|read| read.transcript);
-            let own = own.map(|own| (own.spent_tokens(), own.spent()));
-            // What cannot be read cannot be counted.
-            for (tokens, cost) in [own.unwrap_or_default(), self.spent_by_agents(&agent.path)] {
-                spent = (spent.0.saturating_add(tokens), spent.1.saturating_add(cost));
-            }
-        }
+        each_subagent(journal, &mut |transcript, _| {
+            let (tokens, cost) = (transcript.spent_tokens(), transcript.spent());
+            spent = (spent.0.saturating_add(tokens), spent.1.saturating_add(cost));
+        });
         spent
     }
 
@@ -248,11 +253,16 @@ impl Agent {
         let mut transcript = Transcript::default();
         // It cannot be read from a store, and the way may lead there.
         transcript.keep_past();
-        entries.iter().for_each(|entry| transcript.apply(entry));
+        let mut cache = CacheLedger::default();
+        for entry in entries {
+            transcript.apply(entry);
+            cache.take(entry, None);
+        }
         let past = Past {
             transcript,
             entries: entries.to_vec(),
             resumed: !entries.is_empty(),
+            cache: cache.resumed(),
             ..Past::default()
         };
         self.start(store, past, None)
@@ -348,7 +358,7 @@ impl Agent {
             transcript: past.transcript,
             warnings: past.warnings,
             resumed: past.resumed,
-            written: past.written,
+            cache: past.cache,
             sections: sections(&recipe.prompt, recipe.instructions.as_ref()),
             chance: recipe.chance,
             results: recipe.results,
@@ -377,12 +387,6 @@ impl Agent {
             instructions: recipe.instructions.clone(),
         }
     }
-}
-
-/// When a file was last written to.
-fn written(path: &Path) -> Option<Timestamp> {
-    let modified = std::fs::metadata(path).ok()?.modified().ok()?;
-    Timestamp::try_from(modified).ok()
 }
 
 /// The entry in a line, if this version understands it.

@@ -152,21 +152,13 @@ impl PartialEq for Prefix {
 }
 
 impl CacheLedger {
-    /// One of a session that is gone on with: what its newest reply used, and when it was last
-    /// written to, if that is known.
+    /// The session is resumed.
     #[must_use]
-    pub fn resumed(newest: Usage, time: Option<Timestamp>) -> Self {
-        let previous = (newest.input_tokens > 0).then_some(Previous {
-            input: newest.input_tokens,
-            model: None,
-            prefix: None,
-            time,
-        });
-        Self {
-            since: previous.is_some().then_some(MissReason::Resumed),
-            previous,
-            ..Self::default()
+    pub fn resumed(mut self) -> Self {
+        if self.previous.is_some() {
+            self.changed(MissReason::Resumed);
         }
+        self
     }
 
     /// How many calls were counted: those whose provider told what they used.
@@ -418,20 +410,19 @@ mod tests {
 
     #[test]
     fn a_session_that_is_gone_on_with_may_miss() {
-        let newest = Usage {
-            input_tokens: 9_000,
-            ..Usage::default()
-        };
         let resumed = |seconds| {
-            let mut ledger = CacheLedger::resumed(newest, at(0));
+            let mut ledger = CacheLedger::default();
+            ledger.take(&reply("m", 9_000, 0), at(0));
+            let mut ledger = ledger.resumed();
             ledger.take(&Entry::message(Message::user("go on")), at(seconds));
             ledger.take(&reply("m", 9_100, 0), at(seconds + 1));
             reasons(&ledger)
         };
-        assert_eq!(resumed(60), [(1, MissReason::Resumed)]);
-        assert_eq!(resumed(600), [(1, MissReason::TooLongAgo)]);
+        let first = (1, MissReason::FirstCall);
+        assert_eq!(resumed(60), [first, (2, MissReason::Resumed)]);
+        assert_eq!(resumed(600), [first, (2, MissReason::TooLongAgo)]);
         // Without a past it is the first call.
-        let mut ledger = CacheLedger::resumed(Usage::default(), None);
+        let mut ledger = CacheLedger::default().resumed();
         ledger.take(&reply("m", 9_100, 0), None);
         assert_eq!(reasons(&ledger), [(1, MissReason::FirstCall)]);
     }

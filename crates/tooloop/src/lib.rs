@@ -40,6 +40,7 @@ pub mod boundary;
 mod cache_ledger;
 mod checkpoints;
 mod context_report;
+mod cost;
 mod driver;
 mod error;
 mod event;
@@ -81,6 +82,7 @@ pub use border::Border;
 pub use cache_ledger::{CacheLedger, CacheMiss, MissReason};
 pub use checkpoints::FilesRewound;
 pub use context_report::{ContextKind, ContextReport, ContextRow};
+pub use cost::{CostReport, Spending};
 pub use error::{BuildError, SessionError};
 pub use event::{CompactionState, Event, Events};
 pub use instructions::{InstructionFile, InstructionSources, Instructions, MOST_INSTRUCTION_BYTES};
@@ -89,7 +91,7 @@ pub use prompt::{PromptProfile, PromptSection, PromptState, Repository, SystemPr
 pub use report::{Denial, DeniedBy, TurnReport};
 pub use results::ResultBudget;
 pub use rewind::{PastTurn, Rewind, Rewound, What, fork_journal, past_turns};
-pub use session::{CloseReason, Compacted, CostReport, Session};
+pub use session::{CloseReason, Compacted, Session};
 pub use stop_hook::{StopHook, Stopping};
 /// Child processes.
 pub use tooloop_exec as exec;

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tooloop_kernel::{Delivery, Limits, Transcript};
-use tooloop_model::{Content, Usage};
+use tooloop_model::Content;
 use tooloop_session::SessionId;
 use tooloop_tool::Background;
 use tracing::Span;
@@ -15,7 +15,7 @@ use tracing::Span;
 use crate::checkpoints::{Back, FilesRewound, How};
 use crate::event::Broadcast;
 use crate::gate::RegistryGate;
-use crate::{CacheLedger, ContextReport, Events, SessionError, TurnReport};
+use crate::{ContextReport, CostReport, Events, SessionError, Spending, TurnReport};
 
 /// A live conversation. Its methods may be called from several places at once; the session itself
 /// runs as one task of the tokio runtime that it was begun in.
@@ -46,17 +46,6 @@ pub struct Compacted {
     pub before: u64,
     /// After.
     pub after: u64,
-}
-
-/// What a session has cost.
-#[derive(Debug, Clone)]
-pub struct CostReport {
-    /// What all replies of the session used, those of earlier runs included.
-    pub usage: Usage,
-    /// The same in US dollars; `None` if the price of the model is not known.
-    pub cost_usd: Option<f64>,
-    /// What came from the provider's cache since the session was begun or gone on with.
-    pub cache: CacheLedger,
 }
 
 /// Why a session is closed, as its hooks are told.
@@ -371,14 +360,20 @@ impl Session {
         answer.await.map_err(|_| SessionError::Closed)
     }
 
-    /// What it has cost, and what the provider's cache has saved of that.
+    /// What it has cost, and what the provider's cache has saved of that. The cost of subagents is
+    /// read from their journals, of earlier runs too; without journals it is that of this run.
     ///
     /// # Errors
     /// If the session is closed.
     pub async fn cost(&self) -> Result<CostReport, SessionError> {
         let (reply, answer) = oneshot::channel();
         self.tell(Command::Cost(reply)).await?;
-        answer.await.map_err(|_| SessionError::Closed)
+        let mut report = answer.await.map_err(|_| SessionError::Closed)?;
+        if let Some(journal) = self.journal.clone() {
+            let read = tokio::task::spawn_blocking(move || Spending::of_subagents(&journal));
+            report.subagents = read.await.unwrap_or(report.subagents);
+        }
+        Ok(report)
     }
 
     /// Ends the session: interrupts what runs, waits until all that was started is gone and all

@@ -42,8 +42,7 @@ use self::commands::{Command, Typed};
 use self::editor::{Editor, Line};
 use self::paint::{Out, Style, gap, line};
 use self::terminal::{Faults, Terminal};
-use self::turn::{Ended, Job, Outcome, Turn};
-use self::words::Spent;
+use self::turn::{Ended, Job, Turn};
 use crate::exit::{Failure, Status};
 use crate::knowledge::Calls;
 use crate::permissions::RuleSources;
@@ -105,7 +104,6 @@ pub(crate) async fn run(
         calls: setup.calls,
         processes: setup.processes,
         sandbox: setup.sandbox,
-        spent: Spent::default(),
         editor,
         signals,
         questions,
@@ -169,7 +167,6 @@ struct Front {
     calls: Calls,
     processes: Processes,
     sandbox: SandboxReport,
-    spent: Spent,
     editor: Editor,
     signals: Signals,
     questions: Questions,
@@ -372,15 +369,8 @@ impl Front {
             )
         })?;
         match &ended.outcome {
-            Some(Ok(outcome)) => {
-                match outcome {
-                    Outcome::Turn(report) => self.spent.add(report),
-                    Outcome::Compacted => {}
-                }
-                if ended.leave.is_none() {
-                    self.print(&[gap()]).await?;
-                }
-            }
+            Some(Ok(_)) if ended.leave.is_some() => {}
+            Some(Ok(_)) => self.print(&[gap()]).await?,
             Some(Err(SessionError::NotCompacted(_))) if ended.leave.is_some() => {}
             Some(Err(SessionError::NotCompacted(reason))) => {
                 let words = format!("The conversation was not summed up: {reason}.");
@@ -404,8 +394,7 @@ impl Front {
             Command::Memory => self.memory().await?,
             Command::Cost => {
                 let cost = self.session()?.cost().await?;
-                self.print(&self.spent.lines(Some(cost.usage))).await?;
-                let told = window::cache_lines(&cost.cache).into_iter();
+                let told = window::cost_lines(&cost).into_iter();
                 self.print(
                     &told
                         .map(|words| line(Style::Plain, words))

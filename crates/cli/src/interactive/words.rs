@@ -2,7 +2,7 @@
 
 use tooloop::{During, TurnEnd, TurnReport, Usage};
 
-use super::paint::{Line, Out, Style, line};
+use super::paint::Style;
 use super::text;
 use crate::exit;
 
@@ -110,67 +110,6 @@ pub(crate) fn tokens(usage: Usage) -> String {
     )
 }
 
-/// What the turns of this run have come to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Spent {
-    turns: u32,
-    steps: u32,
-    usage: Usage,
-    /// `None` as soon as one price was not known.
-    cost: Option<f64>,
-}
-
-impl Default for Spent {
-    fn default() -> Self {
-        Self {
-            turns: 0,
-            steps: 0,
-            usage: Usage::default(),
-            cost: Some(0.0),
-        }
-    }
-}
-
-impl Spent {
-    /// Adds a turn.
-    pub(crate) fn add(&mut self, report: &TurnReport) {
-        self.turns = self.turns.saturating_add(1);
-        self.steps = self.steps.saturating_add(report.steps);
-        self.usage.add(report.usage);
-        self.cost = match (self.cost, report.cost_usd) {
-            (Some(before), Some(cost)) => Some(before + cost),
-            _ => None,
-        };
-    }
-
-    /// What `/cost` says. `session` is what the whole session has used, earlier runs included.
-    pub(crate) fn lines(&self, session: Option<Usage>) -> Vec<Out> {
-        let turns = match self.turns {
-            1 => "1 turn".to_owned(),
-            many => format!("{many} turns"),
-        };
-        let cost = self
-            .cost
-            .map_or_else(|| "price unknown".into(), text::money);
-        let mut outs = vec![Out::Line(Line::new(
-            Style::Plain,
-            format!(
-                "  turns since the start: {turns}, {}, {}, {cost}",
-                steps(self.steps),
-                tokens(self.usage)
-            ),
-        ))];
-        if let Some(session) = session.filter(|session| *session != self.usage) {
-            let words = format!(
-                "  all of this session, with earlier runs, subagents and summaries: {}",
-                tokens(session)
-            );
-            outs.push(line(Style::Plain, words));
-        }
-        outs
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -180,7 +119,6 @@ mod tests {
     use tooloop::Interrupter;
 
     use super::*;
-    use crate::interactive::paint::shown;
 
     fn report(end: TurnEnd, cost_usd: Option<f64>) -> TurnReport {
         TurnReport {
@@ -254,24 +192,5 @@ mod tests {
             let (_, shown) = end(&turn_end).unwrap();
             assert!(shown.contains(words), "{shown:?}");
         }
-    }
-
-    #[test]
-    fn one_unknown_price_makes_the_sum_unknown() {
-        let mut spent = Spent::default();
-        spent.add(&report(TurnEnd::Completed, Some(0.5)));
-        assert_eq!(
-            shown(&spent.lines(None)),
-            [
-                "  turns since the start: 1 turn, 3 steps, 12.3k in (81 % from cache), 678 out, $0.5000"
-            ]
-        );
-        spent.add(&report(TurnEnd::Completed, None));
-        let lines = shown(&spent.lines(Some(Usage::default())));
-        assert!(
-            lines[0]
-                .ends_with("2 turns, 6 steps, 24.6k in (81 % from cache), 1.3k out, price unknown")
-        );
-        assert_eq!(lines.len(), 2);
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
-use tooloop::{Compacted, CostReport, Session, SessionError, Usage};
+use tooloop::{Compacted, Session, SessionError, Spending};
 
 use super::complain;
 use crate::exit::Status;
@@ -17,9 +17,7 @@ pub(crate) struct Answer {
     /// What its record has beside.
     pub(crate) fields: Map<String, Value>,
     /// What it used of a model.
-    pub(crate) usage: Usage,
-    /// What that cost; `None` if the price is not known.
-    pub(crate) cost_usd: Option<f64>,
+    pub(crate) spent: Spending,
     pub(crate) duration: Duration,
 }
 
@@ -30,7 +28,7 @@ impl Answer {
         let mut before = None;
         let (words, key, value) = match asked {
             Asked::Compact(focus) => {
-                before = Some(session.cost().await?);
+                before = Some(session.cost().await?.own);
                 match session.compact(focus).await {
                     Ok(done) => {
                         let Compacted { before, after } = done;
@@ -55,15 +53,14 @@ impl Answer {
                 (Ok(lines), "cost", window::cost_json(&cost))
             }
         };
-        let (usage, cost_usd) = match before {
-            Some(before) => since(&before, &session.cost().await?),
-            None => (Usage::default(), Some(0.0)),
+        let spent = match before {
+            Some(before) => session.cost().await?.own.since(before),
+            None => Spending::default(),
         };
         Ok(Self {
             words,
             fields: Map::from_iter([(key.to_owned(), value)]),
-            usage,
-            cost_usd,
+            spent,
             duration: begun.elapsed(),
         })
     }
@@ -81,12 +78,4 @@ impl Answer {
             Err(words) => complain(&words),
         }
     }
-}
-
-fn since(before: &CostReport, after: &CostReport) -> (Usage, Option<f64>) {
-    let cost = match (before.cost_usd, after.cost_usd) {
-        (Some(before), Some(after)) => Some((after - before).max(0.0)),
-        (None, _) | (_, None) => None,
-    };
-    (after.usage.since(before.usage), cost)
 }

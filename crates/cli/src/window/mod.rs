@@ -7,7 +7,7 @@ mod cost;
 use tooloop::{Compacted, Content};
 
 pub(crate) use self::context::{context_json, context_lines};
-pub(crate) use self::cost::{cache_lines, cost_json, cost_lines};
+pub(crate) use self::cost::{cost_json, cost_lines};
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -22,7 +22,10 @@ use crate::driver::{self, Keep, Parts};
 use crate::event::Broadcast;
 use crate::hooks::{About, HookEvent, HookSet};
 use crate::results::Results;
-use crate::{Approval, Border, Denial, ResultBudget, Session, TurnReport, output_schema};
+use crate::{
+    Approval, Border, CacheLedger, Denial, ResultBudget, Session, Spending, TurnReport,
+    output_schema,
+};
 
 /// The subagents of one session. Its tools find it in their scope; the session fills it when it
 /// begins.
@@ -61,6 +64,8 @@ pub(crate) struct Parent {
     /// What goes on in the background.
     pub(crate) background: Mutex<JoinSet<()>>,
     pub(crate) came: Mutex<Came>,
+    /// What subagents of this run have spent.
+    pub(crate) spent: Mutex<Spending>,
 }
 
 /// What subagents came to that no report has told yet.
@@ -99,6 +104,12 @@ impl Subagents {
         if let Some(newest) = self.parent().and_then(|parent| parent.turn.clone()) {
             newest.store(turn, Ordering::Relaxed);
         }
+    }
+
+    /// What they have spent in this run.
+    pub(crate) fn spent(&self) -> Spending {
+        let parent = self.parent();
+        parent.map_or_else(Spending::default, |parent| *lock(&parent.spent))
     }
 
     /// Adds what subagents came to since the last report.
@@ -205,7 +216,7 @@ impl Parent {
             spent_by_agents: (0, Money::default()),
             told_facts: false,
             sections: Vec::new(),
-            written: None,
+            cache: CacheLedger::default(),
             // Those of the session are in its prompt already.
             instructions: None,
         })
@@ -275,6 +286,10 @@ impl Parent {
 
     /// Takes note of what one came to.
     pub(crate) fn note(&self, report: &TurnReport) {
+        lock(&self.spent).add(Spending {
+            usage: report.usage,
+            cost_usd: report.cost_usd,
+        });
         let mut came = lock(&self.came);
         came.usage.add(report.usage);
         for (model, usage) in &report.model_usage {

@@ -6,9 +6,9 @@ use tracing::Span;
 
 use super::Driver;
 use crate::context_report;
-use crate::session::{Command, CostReport};
+use crate::session::Command;
 use crate::turn::{ReportSender, TurnUnderWay};
-use crate::{Event, SessionError};
+use crate::{CostReport, Event, SessionError, Spending};
 
 impl Driver {
     pub(super) fn command(&mut self, command: Command) -> Option<Input> {
@@ -81,8 +81,8 @@ impl Driver {
                 let transcript = self.kernel.transcript();
                 let priced = self.kernel.settings().price.is_some();
                 drop(reply.send(CostReport {
-                    usage: transcript.usage(),
-                    cost_usd: priced.then(|| transcript.spent().as_usd()),
+                    own: Spending::of(transcript, priced),
+                    subagents: self.agents.spent(),
                     cache: self.cache.clone(),
                 }));
                 None

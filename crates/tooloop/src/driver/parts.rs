@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use futures_util::stream::FuturesUnordered;
-use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -46,8 +45,8 @@ pub(crate) struct Parts {
     pub(crate) transcript: Transcript,
     pub(crate) warnings: Vec<String>,
     pub(crate) resumed: bool,
-    /// When what it goes on with was last written to, if that is known.
-    pub(crate) written: Option<Timestamp>,
+    /// What came from the provider's cache.
+    pub(crate) cache: CacheLedger,
     /// The sections of the system prompt with their tokens, if they are known.
     pub(crate) sections: Vec<(String, u64)>,
     /// Where random numbers come from.
@@ -138,7 +137,6 @@ pub(crate) fn start(parts: Parts) -> Session {
         transcript.keep_past();
     }
     results.follow(parts.settings.window);
-    let cache = CacheLedger::resumed(transcript.newest_usage(), parts.written);
     let kernel = Kernel::new(parts.settings, Arc::clone(&gate) as _, transcript);
     let kernel = match parts.ledger {
         Some(ledger) => kernel.with_ledger(ledger),
@@ -188,6 +186,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         end: end.child_token(),
         background: Mutex::default(),
         came: Mutex::default(),
+        spent: Mutex::default(),
     });
     let hooks = parts.hooks.map(|set| {
         Arc::new(SessionHooks {
@@ -243,7 +242,7 @@ pub(crate) fn start(parts: Parts) -> Session {
         rewinding: None,
         background: background.clone(),
         results,
-        cache,
+        cache: parts.cache,
         sections: parts.sections,
         secrets: parts.secrets,
         temporary,

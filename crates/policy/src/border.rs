@@ -103,8 +103,8 @@ impl Call<'_> {
     }
 
     /// Whether a rule covers every line, whatever is in it.
-    fn covers_lines(&self) -> bool {
-        self.covers_tool() || self.command_rules().iter().any(|rule| covers_all(rule))
+    pub(crate) fn covers_lines(&self) -> bool {
+        self.command_rules().iter().any(|rule| covers_all(rule))
     }
 
     /// What the lines need beyond the sandbox, each with its part.

@@ -326,10 +326,7 @@ impl<'a> Call<'a> {
     pub(crate) fn part_reads_outside(&self, line: &Line<'_>, part: Part) -> Option<String> {
         let roots = &self.policy.roots;
         let commands = self.command_rules();
-        let is_free = self.policy.confinement.is_some()
-            || roots.is_empty()
-            || self.covers_tool()
-            || commands.iter().any(|rule| covers_all(rule));
+        let is_free = self.policy.confinement.is_some() || roots.is_empty() || self.covers_lines();
         if is_free {
             return None;
         }

@@ -145,3 +145,23 @@ fn reading_outside_needs_no_question_without_folders_or_with_a_rule_for_all() {
     assert!(decide(&confined(&[])).is_allow());
     assert!(decide(&Policy::default()).is_allow());
 }
+
+#[test]
+fn a_rule_covers_a_redirection_only_with_the_whole_command() {
+    let rules = policy(&["allow Bash(git log *)"]);
+    let met = parts(&rules, "bash", "git log > M");
+    let first = "git log > M: allowed, allow Bash(git log *)";
+    assert_eq!(met, [first, "> M: not covered"]);
+    let rules = policy(&["allow Bash(git log > M)"]);
+    let met = parts(&rules, "bash", "git log > M");
+    assert!(met[1].starts_with("> M: allowed"), "{met:?}");
+}
+
+#[test]
+fn a_command_that_is_only_known_when_it_runs_may_touch_any_file() {
+    for rule in ["Edit(/w/secret)", "Read(/w/secret)", "Bash(git push *)"] {
+        let met = parts(&policy(&[&*format!("deny {rule}")]), "bash", "$A; touch b");
+        let first = format!("$A: asked, deny {rule}?");
+        assert_eq!(met, [&*first, "touch b: not covered"]);
+    }
+}

@@ -561,6 +561,8 @@ const NOT_READ_ONLY: &[&str] = &[
     "sort -?M f",
     "sort -[o]M f",
     "sort $'-\\x6fM' f",
+    "awk $'{print \"\\\\\"; system(\"touch M\"); print \"\\\\\"}' f",
+    "sh -c \"awk $'{print 1}' f\"",
     "sort \"$f\"",
     "sort -${x}M f",
     "sort -o\"$x\" f",

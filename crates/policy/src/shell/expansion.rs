@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     parser::{Parsed, Parser, ends_word, is_name, push_text, push_unknown},
-    parts::{Assignment, Command, Hazard, Nature, Problem, Unknown, Word},
+    parts::{Assignment, Command, Hazard, Nature, Origin, Problem, Unknown, Word},
 };
 
 /// Where a word has a brace that may start a brace expansion.
@@ -305,7 +305,8 @@ impl Parser<'_> {
     fn ansi_quoted(&mut self, word: &mut Word) -> Parsed<()> {
         self.next();
         let mut text = String::new();
-        let mut is_known = true;
+        // `sh -c` may start a shell in which `$` is text and no escape means anything.
+        let mut is_known = !matches!(self.origin, Origin::Text { .. });
         loop {
             match self.next() {
                 None => return Err(Problem::Unclosed("a quote")),
@@ -314,7 +315,6 @@ impl Parser<'_> {
                     Some('n') => text.push('\n'),
                     Some('t') => text.push('\t'),
                     Some('r') => text.push('\r'),
-                    Some('\\') => text.push('\\'),
                     // A shell without this kind of quotes ends the string here.
                     Some('\'') => return Err(Problem::Unsupported("an escaped quote in `$'`")),
                     _ => is_known = false,

@@ -1166,3 +1166,30 @@ fn git_is_asked_about_in_a_repository_that_is_not_trusted() {
             .contains("its settings name a program")
     );
 }
+
+#[test]
+fn walks_leave_out_what_rules_about_reading_name() {
+    let held = |mode, deny: &[&str], ask: &[&str], tool: &str, path: &str| {
+        let withholding = policy(mode, deny, ask, &[]).withholding(tool);
+        withholding.is_some_and(|withholding| withholding.holds(path.as_ref()))
+    };
+    let default = Mode::Default;
+    assert!(held(default, &["Read(/w/s/**)"], &[], "grep", "/w/s/key"));
+    assert!(!held(default, &["Read(/w/s/**)"], &[], "grep", "/w/key"));
+    assert!(held(default, &[], &["Read(/w/s/**)"], "grep", "/w/s/key"));
+    assert!(held(default, &["grep(/w/s/**)"], &[], "grep", "/w/s/key"));
+    // Rules about writing, of other tools, and for all files name none.
+    for rule in ["Edit(/w/s/**)", "glob(/w/s/**)", "Bash(/w/s/**)"] {
+        assert!(!held(default, &[rule], &[], "grep", "/w/s/key"), "{rule}");
+        let none = policy(default, &[rule], &[], &[]).withholding("grep");
+        assert!(none.is_none(), "{rule}");
+    }
+    for rule in ["Read", "grep"] {
+        let none = policy(default, &[rule], &[], &[]).withholding("grep");
+        assert!(none.is_none(), "{rule}");
+    }
+    // In a mode without questions only denials count.
+    let bypass = Mode::BypassPermissions;
+    assert!(held(bypass, &["Read(/w/s/**)"], &[], "grep", "/w/s/key"));
+    assert!(!held(bypass, &[], &["Read(/w/s/**)"], "grep", "/w/s/key"));
+}

@@ -33,9 +33,6 @@ const LEAST_STALE: u64 = 150;
 /// of its end.
 pub(crate) const LEFT: usize = 120;
 
-/// What the rest of a cut result is told in, likely.
-const STUB: u64 = 100;
-
 /// How a model's window is shared out, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
@@ -151,9 +148,9 @@ pub(crate) fn begins(message: &HistoryMessage) -> bool {
     }
 }
 
-/// The results that may be cut short, and the tokens that this likely saves: those that are older
-/// than what is kept, and those of calls that were made again later; of what the model has seen.
-pub(crate) fn stale(messages: &[Arc<HistoryMessage>], keep: u64) -> (Vec<ToolUseId>, u64) {
+/// The results that may be cut short: those that are older than what is kept, and those of calls
+/// that were made again later; of what the model has seen.
+pub(crate) fn stale(messages: &[Arc<HistoryMessage>], keep: u64) -> Vec<ToolUseId> {
     let unseen = unseen(messages);
     let cut = cut(messages, keep);
     let mut again: HashSet<(&str, &str)> = HashSet::new();
@@ -168,7 +165,6 @@ pub(crate) fn stale(messages: &[Arc<HistoryMessage>], keep: u64) -> (Vec<ToolUse
         }
     }
     let mut results = Vec::new();
-    let mut saved = 0_u64;
     for (place, message) in messages.iter().enumerate().take(unseen) {
         let Message::ToolResults(answers) = message.message() else {
             continue;
@@ -177,11 +173,10 @@ pub(crate) fn stale(messages: &[Arc<HistoryMessage>], keep: u64) -> (Vec<ToolUse
             let tokens = estimate::result(answer);
             if tokens >= LEAST_STALE && (place < cut || superseded.contains(&answer.tool_use_id)) {
                 results.push(answer.tool_use_id.clone());
-                saved = saved.saturating_add(tokens.saturating_sub(STUB));
             }
         }
     }
-    (results, saved)
+    results
 }
 
 const fn tool_use(block: &ContentBlock) -> Option<&ToolUse> {
@@ -313,17 +308,10 @@ mod tests {
             result("c", 4_000),
             reply(Vec::new()),
         ];
-        let ids = |found: (Vec<ToolUseId>, u64)| -> Vec<String> {
-            found.0.into_iter().map(|id| id.0).collect()
-        };
+        let ids =
+            |found: Vec<ToolUseId>| -> Vec<String> { found.into_iter().map(|id| id.0).collect() };
         let all = estimate::messages(&again);
         assert_eq!(ids(stale(&again, all)), ["a"]);
-        let (_, saved) = stale(&again, all);
-        let Message::ToolResults(results) = again[2].message() else {
-            return;
-        };
-        let tokens = results.iter().map(estimate::result).sum::<u64>();
-        assert_eq!(saved, tokens - STUB);
         assert_eq!(ids(stale(&again, 0)), ["a", "b", "c"]);
         // Short ones stay.
         let short = [

@@ -17,8 +17,8 @@ use std::time::Duration;
 use common::{ByName, faults};
 use proptest::prelude::*;
 use tooloop_kernel::{
-    CompactionTrigger, Delivery, Effect, Entry, Input, Kernel, Prepared, Settings, Transcript,
-    TurnEnd,
+    CompactionTrigger, Delivery, Effect, Entry, Input, Kernel, Planned, Prepared, Settings,
+    Transcript, TurnEnd,
 };
 use tooloop_model::{
     BlockStart, Content, ContentBlock, Message, ModelError, ModelErrorKind, Request, StopReason,
@@ -35,6 +35,10 @@ struct World {
     bytes_per_token: u64,
     /// Whether the provider tells what it counted.
     tells: bool,
+    /// The input tokens that it reports in place of its count.
+    reported: Option<u64>,
+    /// Whether it finds the next request too long, whatever its window.
+    refuses: bool,
     /// The bytes of each result.
     result: usize,
     /// The calls that the model still makes in this turn.
@@ -43,6 +47,11 @@ struct World {
     summary: String,
     journal: Vec<Entry>,
     requests: u32,
+    /// The newest request, and the newest one for a summary.
+    newest: Option<Request>,
+    newest_for_summary: Option<Request>,
+    /// How often a summary was prepared.
+    prepared: u32,
     /// The steps made when the conversation was summed up.
     summed_up: Vec<u32>,
     shortened: u32,
@@ -68,11 +77,16 @@ impl World {
             window,
             bytes_per_token: 40,
             tells: true,
+            reported: None,
+            refuses: false,
             result: 1_000,
             steps: 0,
             summary: "## Task\nThe sum of it all. ".repeat(8),
             journal: Vec::new(),
             requests: 0,
+            newest: None,
+            newest_for_summary: None,
+            prepared: 0,
             summed_up: Vec::new(),
             shortened: 0,
             failed: Vec::new(),
@@ -122,13 +136,16 @@ impl World {
                     fingerprint: None,
                 }]
             }
-            Effect::PrepareCompaction { compaction, .. } => vec![Input::CompactionPrepared {
-                compaction,
-                prepared: Prepared {
-                    carried: self.carried.clone(),
-                    ..Prepared::default()
-                },
-            }],
+            Effect::PrepareCompaction { compaction, .. } => {
+                self.prepared += 1;
+                vec![Input::CompactionPrepared {
+                    compaction,
+                    prepared: Prepared {
+                        carried: self.carried.clone(),
+                        ..Prepared::default()
+                    },
+                }]
+            }
             Effect::CompactionEnded { failure, .. } => {
                 self.failed.extend(failure);
                 Vec::new()
@@ -179,7 +196,7 @@ impl World {
             now: Duration::from_secs(self.requests.into()),
             chance: 0,
         };
-        if input_tokens > self.window {
+        if std::mem::take(&mut self.refuses) || input_tokens > self.window {
             self.refused += 1;
             return vec![error(ModelErrorKind::ContextTooLong, "prompt is too long")];
         }
@@ -192,6 +209,12 @@ impl World {
         let last = request.messages.last().map(|last| last.message());
         let asked = matches!(last, Some(Message::User(content)) if content.iter().any(|part|
             matches!(part, Content::Text(text) if text.contains("is about to be summed up"))));
+        let kept = if asked {
+            &mut self.newest_for_summary
+        } else {
+            &mut self.newest
+        };
+        *kept = Some(request.clone());
         let block = if asked {
             self.texts(&self.summary.clone())
         } else {
@@ -214,7 +237,10 @@ impl World {
             }
         };
         let usage = Usage {
-            input_tokens: if self.tells { input_tokens } else { 0 },
+            input_tokens: match self.tells {
+                true => self.reported.unwrap_or(input_tokens),
+                false => 0,
+            },
             output_tokens: if self.tells { 40 } else { 0 },
             ..Usage::default()
         };
@@ -262,6 +288,37 @@ impl World {
             };
             assert!(text.len() >= self.result, "unseen and shortened: {text}");
         }
+    }
+
+    fn configure(&mut self, change: impl FnOnce(&mut Settings)) {
+        let mut settings = self.kernel.settings().clone();
+        change(&mut settings);
+        self.tell(Input::Configure(Box::new(settings)));
+    }
+
+    /// The newest compaction: why, how many messages, what the user wants, and the tokens before and
+    /// after it.
+    fn compacted(&self) -> Option<(CompactionTrigger, usize, &[Content], u64, u64)> {
+        self.journal.iter().rev().find_map(|entry| match entry {
+            Entry::Compacted {
+                cut,
+                request,
+                trigger,
+                before,
+                after,
+                ..
+            } => Some((*trigger, *cut, &**request, *before, *after)),
+            _ => None,
+        })
+    }
+
+    /// Checks that the newest summary request has the messages of `before` and two more: the newest
+    /// prompt and the words that ask for the summary.
+    fn sums_up_whole(&self, before: &Transcript) {
+        let request = self.newest_for_summary.as_ref().unwrap();
+        let before = before.messages();
+        assert!(request.messages.starts_with(before), "{request:?}");
+        assert_eq!(request.messages.len(), before.len() + 2);
     }
 
     /// The journal comes to what the kernel has.
@@ -354,11 +411,7 @@ fn a_window_that_is_smaller_than_was_said_costs_one_refusal() {
 #[test]
 fn what_cannot_fit_ends_soon_and_says_what_is_too_large() {
     let mut world = World::new(8_000);
-    let settings = Settings {
-        system: "rule ".repeat(9_000).into(),
-        ..world.kernel.settings().clone()
-    };
-    world.tell(Input::Configure(Box::new(settings)));
+    world.configure(|settings| settings.system = "rule ".repeat(9_000).into());
     world.prompt("hello", 3);
     let [TurnEnd::ContextLimit { message }] = &*world.ends else {
         panic!("{:?}", world.ends);
@@ -456,6 +509,215 @@ fn stale_results_are_cut_short_before_anything_is_summed_up() {
         .find(|entry| matches!(entry, Entry::Shortened { .. } | Entry::Compacted { .. }));
     assert!(matches!(first, Some(Entry::Shortened { .. })), "{first:?}");
     world.folds();
+}
+
+/// A conversation of 8,040 tokens in a window of 10,000, of which a summary leaves half. Compaction
+/// begins beyond 7,257 tokens of input; the window is full beyond 9,177.
+fn nearly_full() -> World {
+    let mut world = World::new(10_000);
+    world.summary = "word ".repeat(1_400);
+    world.tells = false;
+    world.prompt(&"x".repeat(3_500), 0);
+    world.tells = true;
+    world.reported = Some(8_000);
+    world.prompt(&"y".repeat(14_000), 0);
+    world
+}
+
+#[test]
+fn five_steps_pass_between_compactions() {
+    let mut world = nearly_full();
+    let mut prepared = Vec::new();
+    for _ in 0..6 {
+        world.prompt("more", 0);
+        prepared.push(world.prepared);
+    }
+    assert_eq!(prepared, [1, 1, 1, 1, 1, 2]);
+    // The newest reply and the prompt fit in what is kept. The first prompt is too large to be
+    // repeated.
+    let first = world
+        .compacted()
+        .map(|(trigger, cut, request, before, _)| (trigger, cut, request.to_vec(), before));
+    assert_eq!(first, Some((CompactionTrigger::Auto, 3, Vec::new(), 8_050)));
+    // The second summary is as long as what it would replace.
+    assert_eq!(world.failed.len(), 1);
+    assert!(
+        world.failed[0]
+            .starts_with("it would not be shorter: about 8050 tokens in place of 8050. "),
+        "{:?}",
+        world.failed
+    );
+    // 10,000 tokens less the input and a sixteenth of it.
+    let cap = world.newest.and_then(|request| request.max_output_tokens);
+    assert_eq!(cap, Some(1_447));
+    assert_eq!(world.ends.len(), 8);
+}
+
+#[test]
+fn a_full_window_is_compacted_at_once() {
+    let mut world = nearly_full();
+    world.reported = Some(9_127);
+    world.prompt("more", 0);
+    assert_eq!(world.prepared, 1);
+    world.reported = Some(9_128);
+    world.prompt("more", 0);
+    assert_eq!(world.prepared, 1, "9,177 tokens are not too many");
+    world.summary = "word ".repeat(1_300);
+    let before = world.kernel.transcript().clone();
+    world.prompt("more", 0);
+    assert_eq!(world.prepared, 2, "9,178 tokens are");
+    assert_eq!(world.failed, Vec::<String>::new());
+    // The summary's request leaves nothing out that fits by the estimate.
+    world.sums_up_whole(&before);
+}
+
+#[test]
+fn a_window_full_again_and_again_ends_the_turn() {
+    let mut world = nearly_full();
+    world.reported = Some(9_200);
+    for words in [1_400, 1_300, 1_200] {
+        world.summary = "word ".repeat(words);
+        world.prompt("more", 0);
+    }
+    assert_eq!((world.summed_up.len(), world.ends.len()), (3, 5));
+    world.prompt("more", 0);
+    let Some(TurnEnd::ContextLimit { message }) = world.ends.last() else {
+        panic!("{:?}", world.ends);
+    };
+    let words = "the window was full again before 5 steps, 3 times in a row. In tokens, about: ";
+    assert!(message.contains(words), "{message}");
+}
+
+#[test]
+fn summary_request_is_whole_despite_a_high_estimate() {
+    let mut world = World::new(10_000);
+    world.reported = Some(8_000);
+    // Estimated at 9,437 tokens. Nothing before it could be summed up.
+    world.prompt(&"x".repeat(33_000), 0);
+    assert_eq!((world.prepared, &*world.failed), (0, [].as_slice()));
+    let before = world.kernel.transcript().clone();
+    world.prompt("more", 0);
+    assert_eq!(world.summed_up.len(), 1);
+    world.sums_up_whole(&before);
+}
+
+#[test]
+fn a_refused_request_keeps_half_as_much() {
+    let mut world = World::new(10_000);
+    world.tells = false;
+    world.prompt(&"x".repeat(12_000), 0);
+    for _ in 0..3 {
+        world.prompt(&"y".repeat(1_050), 0);
+    }
+    world.refuses = true;
+    world.prompt("more", 0);
+    // The prompts have 308 tokens each. Of 713 two are kept, and the reply before them.
+    let compacted = world.compacted().map(|(trigger, cut, ..)| (trigger, cut));
+    assert_eq!(compacted, Some((CompactionTrigger::TooLong, 3)));
+    assert_eq!(world.ends.len(), 5);
+}
+
+#[test]
+fn a_summary_of_fewer_bytes_counts_as_shorter() {
+    let mut world = World::new(30_000);
+    world.reported = Some(5_000);
+    world.prompt(&"x".repeat(33_000), 0);
+    world.tells = false;
+    world.prompt("more", 0);
+    // Its estimate is above the provider's count of what it replaces.
+    world.summary = "word ".repeat(5_000);
+    world.tell(Input::Compact { focus: None });
+    assert_eq!(world.failed, Vec::<String>::new());
+    let compacted = world.compacted().map(|(.., before, after)| (before, after));
+    assert_eq!(compacted, Some((5_060, 5_059)));
+}
+
+/// Runs a turn with a result of 12,000 bytes, then another turn. The provider reports this many input
+/// tokens for each request.
+fn turn_after_a_long_result(reported: u64) -> World {
+    let mut world = World::new(10_000);
+    world.result = 12_000;
+    world.reported = Some(reported);
+    world.prompt("go", 1);
+    world.prompt("more", 0);
+    world
+}
+
+#[test]
+fn long_results_are_shortened_only_if_that_suffices() {
+    let after = |world: &World| {
+        world.journal.iter().find_map(|entry| match entry {
+            Entry::Shortened { after, .. } => Some(*after),
+            _ => None,
+        })
+    };
+    let first = after(&turn_after_a_long_result(7_300)).unwrap();
+    // The limit is the system prompt and six tenths of what the conversation may have.
+    let reported = 7_300 + (4_397 - first);
+    let world = turn_after_a_long_result(reported);
+    assert_eq!((after(&world), world.prepared), (Some(4_397), 0));
+    let world = turn_after_a_long_result(reported + 1);
+    assert_eq!((after(&world), world.prepared), (None, 1));
+}
+
+#[test]
+fn a_planned_compaction_is_done_as_planned() {
+    let planned = |trigger| Planned::Compact {
+        trigger,
+        cut: Some(1),
+        before: 900,
+        after: 100,
+    };
+    for trigger in [CompactionTrigger::Auto, CompactionTrigger::TooLong] {
+        let mut world = World::new(100_000);
+        world.prompt(&"x".repeat(4_000), 0);
+        world.configure(|settings| {
+            settings.window = None;
+            settings.planned = Some(planned(trigger));
+        });
+        if trigger == CompactionTrigger::TooLong {
+            world.prompt("more", 0);
+            assert_eq!(world.prepared, 0, "nothing was too long yet");
+            world.refuses = true;
+        }
+        world.prompt("more", 0);
+        let compacted = world
+            .compacted()
+            .map(|(trigger, cut, _, before, after)| (trigger, cut, before, after));
+        assert_eq!(compacted, Some((trigger, 1, 900, 100)));
+        assert_eq!(world.failed, Vec::<String>::new());
+        // It is done once.
+        world.prompt("more", 0);
+        assert_eq!(world.prepared, 1);
+    }
+}
+
+#[test]
+fn planned_results_are_shortened_before_sending() {
+    let mut world = World::new(100_000);
+    world.prompt("go", 1);
+    let results = vec![ToolUseId("tu_1".into())];
+    world.configure(|settings| {
+        settings.window = None;
+        settings.planned = Some(Planned::Shorten {
+            results: results.clone(),
+            before: 900,
+            after: 100,
+        });
+    });
+    world.prompt("more", 0);
+    world.prompt("more", 0);
+    let shortened: Vec<_> = world
+        .journal
+        .iter()
+        .filter(|entry| matches!(entry, Entry::Shortened { .. }))
+        .collect();
+    let expected = Entry::Shortened {
+        results,
+        before: 900,
+        after: 100,
+    };
+    assert_eq!(shortened, [&expected]);
 }
 
 proptest! {

@@ -211,9 +211,8 @@ impl Kernel {
 
     /// Cuts stale results short, if that is enough.
     fn shorten(&mut self, room: Room, likely: u64, out: &mut Vec<Effect>) -> bool {
-        let (results, saved) = planner::stale(self.transcript.messages(), self.keep(room));
-        let saved = self.transcript.calibration().apply(saved);
-        if results.is_empty() || likely.saturating_sub(saved) > room.relief() {
+        let results = planner::stale(self.transcript.messages(), self.keep(room));
+        if results.is_empty() {
             return false;
         }
         let entry = |after| Entry::Shortened {

@@ -291,3 +291,59 @@ fn what_is_kept_of_a_reply_that_was_broken_off_is_reckoned_with() {
         "#,
     );
 }
+
+/// It costs the reserved input and one token for each byte of the reply.
+#[test]
+fn a_reply_without_usage_is_not_free() {
+    check(
+        r#"
+        > set output 100
+        > set price
+        > set cost 1000
+        > user go
+          record user: go
+          call 1 [user] cap 100
+        > model 1 say done
+          show 1 x3
+          record model (EndTurn): text "done"
+          record spent 54, $0.00007
+          record end: completed
+          END completed
+        "#,
+    );
+}
+
+/// The request that was counted may have had another system prompt, so the prompt is added.
+#[test]
+fn a_resumed_count_excludes_the_system_prompt() {
+    check(
+        r#"
+        > set output 10
+        > user go
+          record user: go
+          call 1 [user] cap 10
+        > model 1 usage 50 5
+          show 1 x1
+        > model 1 say ok
+          show 1 x3
+          record model (EndTurn): text "ok"
+          record end: completed
+          END completed
+        > crash
+        > resumed
+        > user more
+          record user: more
+          call 1 [user, model, user] cap 10
+        > model 1 say ok
+          show 1 x3
+          record model (EndTurn): text "ok"
+          record end: completed
+          END completed
+        > set tokens 100
+        > user again
+          record user: again
+          record end: budget: 57 + 188 of 100 tokens
+          END budget: 57 + 188 of 100 tokens
+        "#,
+    );
+}

@@ -268,6 +268,20 @@ fn what_a_summary_is_asked_for_with_is_paid_for_too() {
 }
 
 #[test]
+fn a_summary_beyond_the_limit_ends_the_turn() {
+    long(
+        r#"
+        > set tokens 100
+        > fail 3 too_long
+          prepare compaction 1, too_long
+        > prepared 1
+          record end: budget: 25 + 5435 of 100 tokens
+          END budget: 25 + 5435 of 100 tokens
+        "#,
+    );
+}
+
+#[test]
 fn a_crash_while_it_is_summed_up_leaves_the_conversation_as_it_was() {
     long(
         r#"

@@ -195,3 +195,23 @@ fn continue_reminder() {
         "#,
     );
 }
+
+#[test]
+fn an_escalated_cap_that_is_no_larger_is_not_tried() {
+    check(
+        r#"
+        > set output 10
+        > set escalated 10
+        > user go
+          record user: go
+          call 1 [user] cap 10
+        > model 1 text half
+          show 1 x3
+        > model 1 stop max_tokens
+          record model (MaxTokens): text "half"
+          record user: Your reply was cut by the output limit. Go on exactly where it s...
+          record go on: continue output
+          call 2 [user, model, user] cap 10
+        "#,
+    );
+}

@@ -13,8 +13,6 @@ use crate::{Calibration, Continue, LeftOut, attachments, estimate};
 pub(super) struct Past {
     /// `None` if it is not kept.
     before: Option<Vec<Before>>,
-    /// It was needed and not there.
-    lacking: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -22,6 +20,21 @@ struct Before {
     messages: Vec<Arc<HistoryMessage>>,
     turns: Vec<usize>,
     summed_up: usize,
+}
+
+impl Past {
+    /// The newest state in which nothing of this turn was summed up.
+    fn before(&self, turn: usize) -> Option<&Before> {
+        let mut states = self.before.iter().flatten().rev();
+        states.find(|state| state.summed_up < turn)
+    }
+
+    /// Removes that state and all newer ones.
+    fn take_before(&mut self, turn: usize) -> Option<Before> {
+        let states = self.before.as_mut()?;
+        let place = states.iter().rposition(|state| state.summed_up < turn)?;
+        states.drain(place..).next()
+    }
 }
 
 impl PartialEq for Past {
@@ -74,17 +87,10 @@ impl Transcript {
         self.past.before = None;
     }
 
-    /// Whether an entry took the conversation back to before what was summed up, and could not, since
-    /// that was not kept ([`Transcript::keep_past`]). What the entries come to is not known then.
-    #[must_use]
-    pub const fn lacks_past(&self) -> bool {
-        self.past.lacking
-    }
-
     /// Whether the conversation can be taken back to before this turn, counted from 1.
     #[must_use]
     pub fn reaches(&self, turn: usize) -> bool {
-        turn > self.summed_up || self.past.before.is_some()
+        turn > self.summed_up || self.past.before(turn).is_some()
     }
 
     /// The conversation from this turn on, counted from 1, as it was before any of that turn was
@@ -95,8 +101,7 @@ impl Transcript {
         let (messages, turns) = if turn > self.summed_up {
             (&self.messages, &self.turns)
         } else {
-            let mut before = self.past.before.iter().flatten().rev();
-            let whole = before.find(|before| before.summed_up < turn)?;
+            let whole = self.past.before(turn)?;
             (&whole.messages, &whole.turns)
         };
         messages.get(*turns.get(place)?..)
@@ -111,22 +116,17 @@ impl Transcript {
         self.open.is_empty() && cut > 0 && (whole || begins)
     }
 
+    /// Takes the conversation back to before any of this turn was summed up. Returns whether that was
+    /// kept.
     pub(super) fn restore(&mut self, turn: usize) -> bool {
-        let before = self.past.before.as_mut();
-        let Some(before) = before else {
-            self.past.lacking = true;
+        let Some(before) = self.past.take_before(turn) else {
             return false;
         };
-        while let Some(newest) = before.pop() {
-            if newest.summed_up < turn {
-                self.messages = newest.messages;
-                self.turns = newest.turns;
-                self.summed_up = newest.summed_up;
-                self.count = None;
-                return true;
-            }
-        }
-        false
+        self.messages = before.messages;
+        self.turns = before.turns;
+        self.summed_up = before.summed_up;
+        self.count = None;
+        true
     }
 
     pub(super) fn compact(
@@ -156,8 +156,9 @@ impl Transcript {
         self.messages.splice(..cut, [head]);
         for (number, begins) in self.turns.iter_mut().enumerate() {
             match begins.checked_sub(cut) {
-                Some(rest) if number >= self.summed_up => *begins = rest.saturating_add(1),
-                Some(_) | None => {
+                Some(rest) => *begins = rest.saturating_add(1),
+                // Turns that were summed up before begin with the first message.
+                None => {
                     *begins = 0;
                     self.summed_up = self.summed_up.max(number.saturating_add(1));
                 }
@@ -372,5 +373,324 @@ fn shortened(result: &ToolResult) -> ToolResult {
     ToolResult {
         content: vec![Content::Text(words)],
         ..result.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tooloop_model::{
+        AssistantMessage, ContentBlock, Image, StopReason, ToolInput, ToolUse, Usage,
+    };
+
+    use super::*;
+    use crate::count::Count;
+    use crate::{CompactionTrigger, Entry, TurnEnd};
+
+    fn apply(transcript: &mut Transcript, entries: impl IntoIterator<Item = Entry>) {
+        for entry in entries {
+            transcript.apply(&entry);
+        }
+    }
+
+    fn folded(entries: impl IntoIterator<Item = Entry>) -> Transcript {
+        let mut transcript = Transcript::default();
+        apply(&mut transcript, entries);
+        transcript
+    }
+
+    fn user(text: &str) -> Entry {
+        Entry::message(Message::user(text))
+    }
+
+    fn image() -> Content {
+        Content::Image(Image {
+            media_type: "image/png".into(),
+            data: "AAAA".into(),
+        })
+    }
+
+    fn picture() -> Entry {
+        Entry::message(Message::User(vec![image()]))
+    }
+
+    /// A complete reply; `input_tokens` is 0 if the provider counts nothing.
+    fn reply(block: ContentBlock, input_tokens: u64) -> Entry {
+        Entry::message(Message::Assistant(AssistantMessage {
+            content: vec![block],
+            stop_reason: Some(StopReason::EndTurn),
+            usage: Usage {
+                input_tokens,
+                output_tokens: input_tokens.min(10),
+                ..Usage::default()
+            },
+            ..AssistantMessage::default()
+        }))
+    }
+
+    fn text(text: &str) -> ContentBlock {
+        ContentBlock::Text {
+            text: text.into(),
+            vendor: None,
+        }
+    }
+
+    fn call(id: &str) -> Entry {
+        let tool_use = ContentBlock::ToolUse(ToolUse {
+            id: id.into(),
+            name: "read".into(),
+            input: ToolInput::parse("{}"),
+            vendor: None,
+        });
+        reply(tool_use, 0)
+    }
+
+    fn result(id: &str) -> Entry {
+        Entry::CallFinished(ToolResult::text(id.into(), "out"))
+    }
+
+    fn turn(number: usize) -> [Entry; 3] {
+        [
+            user(&format!("prompt {number}")),
+            reply(text(&format!("reply {number}")), 0),
+            Entry::TurnEnd(TurnEnd::Completed),
+        ]
+    }
+
+    fn summed_up(cut: usize) -> Entry {
+        Entry::Compacted {
+            cut,
+            summary: "summary".into(),
+            request: Vec::new(),
+            carried: Vec::new(),
+            trigger: CompactionTrigger::Manual,
+            before: 2,
+            after: 1,
+        }
+    }
+
+    fn words(messages: &[Arc<HistoryMessage>]) -> Vec<String> {
+        let words = messages.iter().map(|message| match message.message() {
+            Message::User(content) => match content.as_slice() {
+                [Content::Text(text)] if text.ends_with("summary") => "summary".into(),
+                [Content::Text(text)] => text.clone(),
+                other => format!("{other:?}"),
+            },
+            Message::Assistant(reply) => reply.text(),
+            Message::ToolResults(results) => format!("{results:?}"),
+        });
+        words.collect()
+    }
+
+    fn since(transcript: &Transcript, turn: usize) -> Option<Vec<String>> {
+        transcript.since(turn).map(words)
+    }
+
+    /// Three turns and two summaries, of two turns and of all three, and a fourth turn.
+    fn summed_up_twice(mut transcript: Transcript) -> Transcript {
+        apply(&mut transcript, turn(1).into_iter().chain(turn(2)));
+        assert_eq!(transcript.compactions(), 0);
+        apply(&mut transcript, [summed_up(4)]);
+        apply(&mut transcript, turn(3));
+        apply(&mut transcript, [summed_up(3)]);
+        apply(&mut transcript, turn(4));
+        transcript
+    }
+
+    #[test]
+    fn kept_turns_are_reached_through_each_summary() {
+        let mut kept = Transcript::default();
+        kept.keep_past();
+        let kept = summed_up_twice(kept);
+        assert_eq!((kept.compactions(), kept.summed_up()), (2, 3));
+        assert_eq!(words(&kept.messages), ["summary", "prompt 4", "reply 4"]);
+        let turns = [
+            vec!["prompt 1", "reply 1", "prompt 2", "reply 2"],
+            vec!["prompt 2", "reply 2"],
+            vec!["prompt 3", "reply 3"],
+            vec!["prompt 4", "reply 4"],
+        ];
+        for (number, expected) in (1..).zip(turns) {
+            let found = since(&kept, number).unwrap();
+            assert_eq!(found, expected, "since turn {number}");
+            assert!(kept.reaches(number), "turn {number}");
+        }
+        assert_eq!((since(&kept, 0), since(&kept, 5)), (None, None));
+        for (turn, left, summed_up) in [
+            (1, vec![], 0),
+            (2, vec!["prompt 1", "reply 1"], 0),
+            (3, vec!["summary"], 2),
+            (4, vec!["summary"], 3),
+        ] {
+            let mut rewound = kept.clone();
+            rewound.apply(&Entry::Rewound { turn });
+            assert_eq!(words(&rewound.messages), left, "before turn {turn}");
+            assert_eq!(rewound.turns().len(), turn - 1);
+            assert_eq!(rewound.summed_up(), summed_up, "before turn {turn}");
+            // Older turns are still there.
+            assert_eq!(since(&rewound, 1).is_some(), turn > 1);
+        }
+    }
+
+    #[test]
+    fn turns_that_are_not_kept_are_not_reached() {
+        let never = summed_up_twice(Transcript::default());
+        let mut forgotten = Transcript::default();
+        forgotten.keep_past();
+        let mut forgotten = summed_up_twice(forgotten);
+        forgotten.forget_past();
+        let mut late = summed_up_twice(Transcript::default());
+        late.keep_past();
+        apply(&mut late, [summed_up(3)]);
+        apply(&mut late, turn(5));
+        let first = 4;
+        for transcript in [never, forgotten, late] {
+            for turn in 1..=transcript.turns().len() {
+                let reaches = turn >= first;
+                assert_eq!(transcript.reaches(turn), reaches, "turn {turn}");
+                assert_eq!(since(&transcript, turn).is_some(), reaches, "turn {turn}");
+                let mut rewound = transcript.clone();
+                rewound.apply(&Entry::Rewound { turn });
+                assert_eq!(rewound == transcript, !reaches, "turn {turn}");
+                // What is kept stays when another turn is not.
+                assert!(rewound.reaches(first), "turn {turn}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_summary_of_a_part_leaves_later_turns() {
+        let mut transcript = folded(turn(1).into_iter().chain(turn(2)));
+        apply(&mut transcript, [summed_up(2)]);
+        let left = ["summary", "prompt 2", "reply 2"];
+        for summaries in [1, 2] {
+            assert_eq!(words(&transcript.messages), left);
+            assert_eq!(transcript.turns(), [0, 1]);
+            assert_eq!(transcript.summed_up(), 1);
+            assert_eq!(transcript.compactions(), summaries);
+            // The next summary stands for this one.
+            apply(&mut transcript, [summed_up(1)]);
+        }
+    }
+
+    #[test]
+    fn a_summary_never_parts_a_call_from_its_result() {
+        let entries = [user("go"), call("a"), result("a"), reply(text("done"), 0)];
+        let transcript = folded(entries);
+        for (cut, may) in [false, true, false, true, true, false]
+            .into_iter()
+            .enumerate()
+        {
+            assert_eq!(transcript.may_be_cut(cut), may, "{cut}");
+            let mut summarised = transcript.clone();
+            summarised.apply(&summed_up(cut));
+            assert_eq!(summarised != transcript, may, "{cut}");
+        }
+        let open = folded([user("go"), call("a")]);
+        assert_eq!([0, 1, 2].map(|cut| open.may_be_cut(cut)), [false; 3]);
+    }
+
+    #[test]
+    fn refused_attachments_are_replaced_and_not_counted() {
+        let mut transcript = folded([picture()]);
+        assert_eq!(transcript.attachments(), (false, true));
+        let kept = transcript.clone();
+        transcript.leave_out(LeftOut::OldAttachments);
+        assert_eq!(transcript, kept);
+        transcript.leave_out(LeftOut::NewAttachments);
+        assert_eq!(transcript.attachments(), (false, false));
+
+        let transcript = folded([picture(), reply(text("seen"), 1_000), picture()]);
+        let counted = Count::new(1_010, 2);
+        assert_eq!(
+            (transcript.count(), transcript.attachments()),
+            (Some(counted), (true, true))
+        );
+        let [old, _, _] = &transcript.messages[..] else {
+            panic!("{transcript:?}");
+        };
+        let words = "(An image was left out: the provider refused it.)";
+        let rest = HistoryMessage::new(Message::user(words));
+        let removed = estimate::message(old) - estimate::message(&rest);
+        for (what, left, count) in [
+            (LeftOut::NewAttachments, (true, false), counted),
+            (
+                LeftOut::OldAttachments,
+                (false, true),
+                counted.shortened(removed),
+            ),
+            (
+                LeftOut::Attachments,
+                (false, false),
+                counted.shortened(removed),
+            ),
+        ] {
+            let mut transcript = transcript.clone();
+            transcript.leave_out(what);
+            assert_eq!(transcript.attachments(), left, "{what:?}");
+            assert_eq!(transcript.count(), Some(count), "{what:?}");
+        }
+    }
+
+    #[test]
+    fn counts_correct_the_estimate() {
+        let long = "x".repeat(3_500);
+        let transcript = folded([
+            user("go"),
+            reply(text("yes"), 1_000),
+            user(&long),
+            reply(text("yes"), 3_010),
+        ]);
+        // The second prompt is estimated at some 1,000 tokens and counted as 2,000.
+        assert!(transcript.calibration().apply(1_000) > 1_200);
+        assert_eq!(transcript.calibration().error_percent(), Some(49));
+    }
+
+    #[test]
+    fn shortened_results_keep_their_beginning_and_end() {
+        let texts = |texts: &[&str]| -> Vec<Content> {
+            let texts = texts.iter();
+            texts.map(|text| Content::Text((*text).into())).collect()
+        };
+        let (a, b) = ("ä".repeat(120), "b".repeat(120));
+        let cut = |head: &str, cut: &str, tail: &str| {
+            texts(&[&format!(
+                "{head}\n[... {cut} were cut to make room: make the call again if you need them \
+                 ...]\n{tail}"
+            )])
+        };
+        let with_image = vec![Content::Text("short".into()), image()];
+        for (content, expected) in [
+            (texts(&[&format!("{a}{b}")]), None),
+            (
+                texts(&[&format!("{a}.{b}")]),
+                Some(cut(&a, "1 characters of this result", &b)),
+            ),
+            (
+                texts(&[&a, &b]),
+                Some(cut(&a, "1 characters of this result", &b)),
+            ),
+            (
+                texts(&["", &a, "...", &b]),
+                Some(cut(&a, "5 characters of this result", &b)),
+            ),
+            (
+                with_image,
+                Some(cut(
+                    "short",
+                    "0 characters of this result, and what was no text",
+                    "",
+                )),
+            ),
+        ] {
+            let result = ToolResult {
+                content,
+                ..ToolResult::text("a".into(), "")
+            };
+            let expected = ToolResult {
+                content: expected.unwrap_or_else(|| result.content.clone()),
+                ..result.clone()
+            };
+            assert_eq!(shortened(&result), expected);
+        }
     }
 }

@@ -223,3 +223,34 @@ impl TurnEnd {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_have_their_names_of_the_journal() {
+        for reason in [
+            Continue::NextStep,
+            Continue::Retry,
+            Continue::EscalateOutput,
+            Continue::ContinueOutput,
+            Continue::Steered,
+            Continue::FollowUp,
+            Continue::FallbackModel { model: "m".into() },
+            Continue::Compact,
+            Continue::PauseTurn,
+            Continue::SchemaRetry,
+            Continue::StopHookBlocked,
+            Continue::Reminder,
+        ] {
+            let written = serde_json::to_value(&reason).unwrap();
+            let fields = written.as_object();
+            let name = match fields.and_then(|fields| fields.keys().next()) {
+                Some(name) => name,
+                None => written.as_str().unwrap(),
+            };
+            assert_eq!(name, reason.name());
+        }
+    }
+}

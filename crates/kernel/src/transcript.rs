@@ -293,3 +293,87 @@ impl Transcript {
             .push(Arc::new(HistoryMessage::new(Message::ToolResults(results))));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tooloop_model::{AssistantMessage, ContentBlock, StopReason};
+
+    use super::*;
+
+    fn user(text: &str) -> Entry {
+        Entry::message(Message::user(text))
+    }
+
+    fn reply(stop_reason: Option<StopReason>, input_tokens: u64, output_tokens: u64) -> Entry {
+        Entry::message(Message::Assistant(AssistantMessage {
+            content: vec![ContentBlock::Text {
+                text: "reply".into(),
+                vendor: None,
+            }],
+            stop_reason,
+            usage: Usage {
+                input_tokens,
+                output_tokens,
+                ..Usage::default()
+            },
+            ..AssistantMessage::default()
+        }))
+    }
+
+    fn folded(entries: &[Entry]) -> Transcript {
+        let mut transcript = Transcript::default();
+        for entry in entries {
+            transcript.apply(entry);
+        }
+        transcript
+    }
+
+    #[test]
+    fn only_complete_counted_replies_are_in_the_count() {
+        let complete = || Some(StopReason::EndTurn);
+        for (reply, count) in [
+            (reply(complete(), 100, 10), Some(Count::new(110, 2))),
+            (reply(complete(), 100, 0), Some(Count::new(100, 1))),
+            (reply(None, 100, 10), Some(Count::new(100, 1))),
+            (reply(complete(), 0, 10), None),
+        ] {
+            let transcript = folded(&[user("go"), reply.clone()]);
+            assert_eq!(transcript.count(), count, "{reply:?}");
+        }
+    }
+
+    #[test]
+    fn a_count_of_what_is_left_outlives_a_rewind() {
+        let counted = reply(Some(StopReason::EndTurn), 100, 10);
+        let end = || Entry::TurnEnd(TurnEnd::Completed);
+        let mut entries = vec![user("one"), counted.clone(), end(), user("two")];
+        let rewound = Entry::Rewound { turn: 2 };
+        let uncounted = [reply(None, 0, 0), end(), rewound.clone()];
+        let transcript = folded(&[&entries[..], &uncounted].concat());
+        assert_eq!(transcript.count(), Some(Count::new(110, 2)));
+        entries.extend([counted, end(), rewound]);
+        assert_eq!(folded(&entries).count(), None);
+    }
+
+    #[test]
+    fn a_refused_request_raises_the_estimate_from_then_on() {
+        for (trigger, raised) in [
+            (CompactionTrigger::Auto, false),
+            (CompactionTrigger::Manual, false),
+            (CompactionTrigger::TooLong, true),
+        ] {
+            let compacted = Entry::Compacted {
+                cut: 1,
+                summary: "summary".into(),
+                request: Vec::new(),
+                carried: Vec::new(),
+                trigger,
+                before: 2,
+                after: 1,
+            };
+            let transcript = folded(&[user("go"), compacted]);
+            let calibration = transcript.calibration();
+            assert_eq!(calibration.is_raised(), raised, "{trigger:?}");
+        }
+    }
+}

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use tooloop_kernel::{
-    Delivery, Effect, Gate, Input, Judgement, Kernel, Settings, Transcript, Verdict,
+    Delivery, Effect, Gate, Input, Judgement, Kernel, Limits, Settings, Transcript, Verdict,
 };
-use tooloop_model::{BlockStart, Content, StopReason, StreamEvent, ToolUse, Usage};
+use tooloop_model::{
+    BlockStart, Content, RawJson, StopReason, StreamEvent, ToolDefinition, ToolUse, Usage,
+};
 use tooloop_policy::Access;
 
 struct Allows;
@@ -117,4 +119,41 @@ fn the_count_of_another_model_is_not_used() {
     assert_eq!(kernel.counted_input(), None);
     turn(&mut kernel, 10, counted(2_100));
     assert_eq!(kernel.counted_input(), Some(2_105));
+}
+
+#[test]
+fn definitions_that_changed_are_estimated_anew() {
+    let limited = || Settings {
+        limits: Limits {
+            tokens: Some(5_000),
+            ..Limits::default()
+        },
+        ..settings("m", None)
+    };
+    let long = "x".repeat(35_000);
+    let tool = ToolDefinition {
+        name: "tool".into(),
+        description: long.clone(),
+        input_schema: RawJson::parse("{}").unwrap(),
+    };
+    let system = Settings {
+        system: long.into(),
+        ..limited()
+    };
+    let tools = Settings {
+        tools: vec![tool].into(),
+        ..limited()
+    };
+    for (settings, fits) in [(limited(), true), (system, false), (tools, false)] {
+        let mut kernel = Kernel::new(limited(), Arc::new(Allows), Transcript::default());
+        turn(&mut kernel, 10, counted(20));
+        kernel.step(Input::Configure(settings.into()));
+        let effects = kernel.step(Input::User {
+            content: vec![Content::Text("go on".into())],
+            delivery: Delivery::Steer,
+        });
+        let mut effects = effects.iter();
+        let called = effects.any(|effect| matches!(effect, Effect::CallModel { .. }));
+        assert_eq!(called, fits, "{:?}", kernel.settings());
+    }
 }

@@ -24,4 +24,5 @@ mod queues;
 mod replies;
 mod resume;
 mod retries;
+mod rewinds;
 mod ways;

@@ -202,6 +202,46 @@ fn a_hook_may_object_eight_times() {
     check(&scenario);
 }
 
+/// Replies that stop for this reason are continued so often, and the next one ends the turn.
+fn continued(times: u32, stop: &str, recorded: &str, [words, reason, end]: [&str; 3]) {
+    let mut scenario = String::from(
+        r#"
+        > set window 4000
+        > user go
+          record user: go
+          call 1 [user]
+        "#,
+    );
+    let mut past = String::from("user");
+    for call in 1..=times + 1 {
+        scenario += &format!(
+            "> model {call} text part\nshow {call} x3\n> model {call} stop {stop}\n\
+             record model ({recorded}): text \"part\"\n"
+        );
+        past += ", model, user";
+        if call <= times {
+            let next = call + 1;
+            scenario +=
+                &format!("record user: {words}\nrecord go on: {reason}\ncall {next} [{past}]\n");
+        }
+    }
+    scenario += &format!("record end: {end}\nEND {end}\n");
+    check(&scenario);
+}
+
+#[test]
+fn a_pause_is_continued_ten_times() {
+    continued(10, "pause", "Pause", ["Go on.", "pause turn", "completed"]);
+}
+
+#[test]
+fn a_full_window_continues_a_reply_three_times() {
+    let words = "Your reply was cut, since the conversation filled the window. Go...";
+    let end = "context limit: the reply was cut: the conversation fills the model's window";
+    let expected = [words, "continue output", end];
+    continued(3, "context_window", "ContextWindow", expected);
+}
+
 #[test]
 fn what_is_said_while_it_is_judged_is_taken_up() {
     check(

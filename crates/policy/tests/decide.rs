@@ -1193,3 +1193,74 @@ fn walks_leave_out_what_rules_about_reading_name() {
     assert!(held(bypass, &["Read(/w/s/**)"], &[], "grep", "/w/s/key"));
     assert!(!held(bypass, &[], &["Read(/w/s/**)"], "grep", "/w/s/key"));
 }
+
+#[test]
+fn paths_of_deny_rules_are_named_for_a_sandbox() {
+    let denied = |rule: &str| policy(Mode::Default, &[rule], &[], &[]).denied_paths();
+    // Rule, where to look, whether that place itself is meant, whether it is about reading.
+    for (rule, start, is_start, is_read) in [
+        ("Edit(/w/locked/**)", "/w/locked", true, false),
+        ("Read(/w/key)", "/w/key", true, true),
+        ("Read(/w/keys/)", "/w/keys", true, true),
+        ("Read(/w/*.pem)", "/w", false, true),
+        ("Write(/w/a?/b)", "/w", false, false),
+        ("Read(/**/key)", "/", false, true),
+        ("Read(/w/**/**)", "/w", true, true),
+    ] {
+        let [path] = &*denied(rule) else {
+            panic!("{rule}");
+        };
+        assert_eq!(path.start(), Path::new(start), "{rule}");
+        assert_eq!(
+            (path.is_start(), path.is_read),
+            (is_start, is_read),
+            "{rule}"
+        );
+    }
+    for rule in ["Bash(/w/x)", "Read(key)", "Read", "Sandbox(write:/w/x)"] {
+        assert_eq!(denied(rule), [], "{rule}");
+    }
+    let pem = &denied("Read(/w/*.pem)")[0];
+    assert!(pem.matches("/w/a.pem".as_ref()) && !pem.matches("/w/a.key".as_ref()));
+    assert!(pem.may_match_below("/w".as_ref()) && !pem.may_match_below("/v".as_ref()));
+}
+
+#[test]
+fn always_repeats_no_rule_and_leaves_out_what_no_rule_can_say() {
+    let always = |access: &Access| {
+        let rules = Policy::default().allow_always_rules("edit", access);
+        rules.iter().map(Rule::to_string).collect::<Vec<_>>()
+    };
+    let twice = Access::effectful().writing("/w/a").writing("/w/a");
+    assert_eq!(always(&twice), ["Edit(/w/a)"]);
+    let both = Access::effectful().reading("/w/a").writing("/w/a");
+    assert_eq!(always(&both), ["Edit(/w/a)"]);
+    let other = Access::effectful().reading("/w/b").writing("/w/a");
+    assert_eq!(always(&other), ["Read(/w/b)", "Edit(/w/a)"]);
+    let host = Access::effectful().host("*.example.com");
+    assert_eq!(always(&host), [""; 0]);
+}
+
+#[test]
+fn a_decision_is_one_of_three() {
+    let policy = policy(Mode::Default, &["Bash(a)"], &[], &["Bash(b)"]);
+    for (line, expected) in [
+        ("b", (true, false, false)),
+        ("c", (false, true, false)),
+        ("a", (false, false, true)),
+    ] {
+        let decision = policy.decide("bash", &Access::command(line));
+        let is = (decision.is_allow(), decision.is_ask(), decision.is_deny());
+        assert_eq!(is, expected, "{line}");
+    }
+}
+
+#[test]
+fn a_rule_names_a_tool_or_all_of_a_server() {
+    let names = |rule: &str, tool: &str| rules(&[rule])[0].names(tool);
+    assert!(names("mcp__a", "mcp__a__b") && names("mcp__a", "mcp__a"));
+    assert!(!names("mcp__a", "mcp__ab") && !names("mcp__a", "mcp__"));
+    assert!(!names("mcp", "mcp__a__b") && !names("a", "a__b"));
+    let below = Rule::reading_below("/w/a*".as_ref()).unwrap();
+    assert_eq!(below.to_string(), r"Read(/w/a\*/**)");
+}

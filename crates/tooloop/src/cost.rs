@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tooloop_kernel::{Entry, Transcript};
-use tooloop_model::Usage;
+use tooloop_model::{Message, Usage};
 use tooloop_session::{Line, StoreError, read_lines, subagents_of};
 
 use crate::CacheLedger;
@@ -29,7 +29,10 @@ impl Default for Spending {
 impl Spending {
     /// `is_priced`: whether the price of its replies is known.
     pub(crate) fn of(transcript: &Transcript, is_priced: bool) -> Self {
-        if transcript.spent_tokens() == 0 {
+        let is_reply = |message: &Message| matches!(message, Message::Assistant(_));
+        let mut messages = transcript.messages().iter();
+        let has_replies = messages.any(|message| is_reply(message.message()));
+        if transcript.spent_tokens() == 0 && !has_replies {
             return Self::default();
         }
         Self {

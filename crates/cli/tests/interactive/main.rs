@@ -263,7 +263,8 @@ fn commands_are_ours_and_paths_are_not() {
     person.keys("/csot\r");
     person.shows("There is no command /csot: /cost is the nearest.");
     person.keys("/cost\r");
-    person.shows("turns since the start: 1 turn, 1 step");
+    person.shows("this session: ");
+    person.shows("price unknown");
     person.keys("/help\r");
     person.shows("/model");
     person.shows("Ctrl-C twice");

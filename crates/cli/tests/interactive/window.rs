@@ -50,7 +50,7 @@ fn what_was_said_is_summed_up_and_what_fills_the_window_is_told() {
     person.is_asked();
     assert!(!server.request(4).mentions("A long answer."));
     person.keys("/cost\r");
-    person.shows("turns since the start: 3 turns");
+    person.shows("this session: ");
     person.shows("cache: 0 % of what");
     person.shows("> ");
     person.keys(CONTROL_D);

@@ -152,10 +152,12 @@ impl PartialEq for Prefix {
 }
 
 impl CacheLedger {
-    /// The session is resumed.
+    /// Continues the ledger of earlier runs in a resumed session.
     #[must_use]
     pub fn resumed(mut self) -> Self {
-        if self.previous.is_some() {
+        if let Some(previous) = &mut self.previous {
+            // A reply may name the model in another form than the request does.
+            previous.model = None;
             self.changed(MissReason::Resumed);
         }
         self
@@ -312,6 +314,18 @@ mod tests {
         Timestamp::from_second(1_700_000_000 + seconds).ok()
     }
 
+    fn request(system: &str, model: &str) -> Request {
+        Request {
+            model: model.into(),
+            system: system.into(),
+            tools: Arc::from([]),
+            tool_choice: tooloop_model::ToolChoice::Auto,
+            messages: Vec::new(),
+            output_schema: None,
+            max_output_tokens: None,
+        }
+    }
+
     fn reply(model: &str, input: u64, read: u64) -> Entry {
         Entry::message(Message::Assistant(AssistantMessage {
             content: vec![ContentBlock::Text {
@@ -409,11 +423,12 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_is_gone_on_with_may_miss() {
+    fn a_resumed_session_may_miss() {
         let resumed = |seconds| {
             let mut ledger = CacheLedger::default();
-            ledger.take(&reply("m", 9_000, 0), at(0));
+            ledger.take(&reply("m-2026-11-01", 9_000, 0), at(0));
             let mut ledger = ledger.resumed();
+            ledger.calling(&request("", "m"));
             ledger.take(&Entry::message(Message::user("go on")), at(seconds));
             ledger.take(&reply("m", 9_100, 0), at(seconds + 1));
             reasons(&ledger)
@@ -429,15 +444,6 @@ mod tests {
 
     #[test]
     fn another_prefix_is_seen_where_calls_are_told() {
-        let request = |system: &str, model: &str| Request {
-            model: model.into(),
-            system: system.into(),
-            tools: Arc::from([]),
-            tool_choice: tooloop_model::ToolChoice::Auto,
-            messages: Vec::new(),
-            output_schema: None,
-            max_output_tokens: None,
-        };
         let second = |system: &str, model: &str| {
             let mut ledger = CacheLedger::default();
             ledger.calling(&request("one", "m"));

@@ -77,7 +77,7 @@ struct Past {
     /// Where the old contents of files are kept, and where those of its past are.
     files: Option<(PathBuf, Vec<PathBuf>)>,
     resumed: bool,
-    /// What came from the provider's cache.
+    /// The use of the provider's cache in earlier runs.
     cache: CacheLedger,
     /// Where it is recorded.
     journal: Option<PathBuf>,

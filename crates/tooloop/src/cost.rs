@@ -1,4 +1,4 @@
-//! What a session has cost.
+//! The cost of a session.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use tooloop_session::{Line, StoreError, read_lines, subagents_of};
 
 use crate::CacheLedger;
 
-/// What replies of a model used, and what that cost.
+/// Tokens and money spent on model calls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spending {
-    /// The tokens.
+    /// The tokens that the provider reported.
     pub usage: Usage,
-    /// The same in US dollars; `None` if the price of a model is not known.
+    /// The cost in US dollars; `None` if the price of a model is not known.
     pub cost_usd: Option<f64>,
 }
 
@@ -27,7 +27,8 @@ impl Default for Spending {
 }
 
 impl Spending {
-    /// `is_priced`: whether the price of its replies is known.
+    /// Returns the spending of one transcript. `is_priced` says whether the price of its model is
+    /// known.
     pub(crate) fn of(transcript: &Transcript, is_priced: bool) -> Self {
         let is_reply = |message: &Message| matches!(message, Message::Assistant(_));
         let mut messages = transcript.messages().iter();
@@ -41,7 +42,7 @@ impl Spending {
         }
     }
 
-    /// Adds another.
+    /// Adds other spending. The sum has no cost if one side has none.
     pub fn add(&mut self, other: Self) {
         self.usage.add(other.usage);
         self.cost_usd = match (self.cost_usd, other.cost_usd) {
@@ -50,7 +51,7 @@ impl Spending {
         };
     }
 
-    /// What was spent since `before`.
+    /// Returns what was spent since `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         let cost_usd = match (before.cost_usd, self.cost_usd) {
@@ -63,8 +64,8 @@ impl Spending {
         }
     }
 
-    /// What the subagents of the session with this journal have spent, and theirs. A journal that
-    /// cannot be read counts as nothing.
+    /// Sums the spending of all subagents below the session with this journal. Journals that cannot
+    /// be read are left out.
     pub(crate) fn of_subagents(journal: &Path) -> Self {
         let mut spent = Self::default();
         each_subagent(journal, &mut |transcript, is_priced| {
@@ -74,8 +75,8 @@ impl Spending {
     }
 }
 
-/// Takes the transcript of each subagent that works for the session with this journal, and of
-/// theirs, and whether its replies had a price.
+/// Calls `take` for each subagent below the session with this journal, nested ones included, with its
+/// transcript and whether the price of its model is known.
 pub(crate) fn each_subagent(journal: &Path, take: &mut dyn FnMut(&Transcript, bool)) {
     for subagent in subagents_of(journal) {
         let mut is_priced = false;
@@ -87,20 +88,19 @@ pub(crate) fn each_subagent(journal: &Path, take: &mut dyn FnMut(&Transcript, bo
     }
 }
 
-/// What a session has cost.
+/// The cost of a session, earlier runs included.
 #[derive(Debug, Clone)]
 pub struct CostReport {
-    /// What the replies of the session itself used, those of earlier runs and summaries included.
+    /// The session's own model calls, summaries included.
     pub own: Spending,
-    /// What the replies of its subagents used, and of theirs.
+    /// The model calls of its subagents, nested ones included.
     pub subagents: Spending,
-    /// What came from the provider's cache, of the session itself.
+    /// The use of the provider's cache by the session's own calls.
     pub cache: CacheLedger,
 }
 
 impl CostReport {
-    /// What the session with this journal has cost, and what was wrong with the journal, for a
-    /// person.
+    /// Reads the cost from a journal. Returns it with warnings about damage in the journal.
     ///
     /// # Errors
     /// If the file cannot be read or is no journal of this version.
@@ -121,7 +121,7 @@ impl CostReport {
         Ok((report, read.warnings))
     }
 
-    /// All of it.
+    /// Returns the sum of own calls and subagents.
     #[must_use]
     pub fn total(&self) -> Spending {
         let mut total = self.own;

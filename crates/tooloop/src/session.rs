@@ -360,20 +360,32 @@ impl Session {
         answer.await.map_err(|_| SessionError::Closed)
     }
 
-    /// What it has cost, and what the provider's cache has saved of that. The cost of subagents is
-    /// read from their journals, of earlier runs too; without journals it is that of this run.
+    /// Returns the cost of the session and its use of the provider's cache. The spending of subagents
+    /// is read from their journals; without journals only subagents of this run count.
     ///
     /// # Errors
     /// If the session is closed.
     pub async fn cost(&self) -> Result<CostReport, SessionError> {
-        let (reply, answer) = oneshot::channel();
-        self.tell(Command::Cost(reply)).await?;
-        let mut report = answer.await.map_err(|_| SessionError::Closed)?;
+        let mut report = self.known_cost().await?;
         if let Some(journal) = self.journal.clone() {
             let read = tokio::task::spawn_blocking(move || Spending::of_subagents(&journal));
             report.subagents = read.await.unwrap_or(report.subagents);
         }
         Ok(report)
+    }
+
+    /// Returns what the session's own model calls have cost. Reads no file.
+    ///
+    /// # Errors
+    /// If the session is closed.
+    pub async fn own_cost(&self) -> Result<Spending, SessionError> {
+        Ok(self.known_cost().await?.own)
+    }
+
+    async fn known_cost(&self) -> Result<CostReport, SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(Command::Cost(reply)).await?;
+        answer.await.map_err(|_| SessionError::Closed)
     }
 
     /// Ends the session: interrupts what runs, waits until all that was started is gone and all

@@ -16,7 +16,7 @@ pub(crate) struct Answer {
     pub(crate) words: Result<String, String>,
     /// What its record has beside.
     pub(crate) fields: Map<String, Value>,
-    /// What it used of a model.
+    /// What it spent on model calls.
     pub(crate) spent: Spending,
     pub(crate) duration: Duration,
 }
@@ -28,7 +28,7 @@ impl Answer {
         let mut before = None;
         let (words, key, value) = match asked {
             Asked::Compact(focus) => {
-                before = Some(session.cost().await?.own);
+                before = Some(session.own_cost().await?);
                 match session.compact(focus).await {
                     Ok(done) => {
                         let Compacted { before, after } = done;
@@ -54,7 +54,7 @@ impl Answer {
             }
         };
         let spent = match before {
-            Some(before) => session.cost().await?.own.since(before),
+            Some(before) => session.own_cost().await?.since(before),
             None => Spending::default(),
         };
         Ok(Self {

@@ -82,7 +82,7 @@ both! {
         server.assert_clean();
     }
 
-    /// The result, `/cost` after a resume, and the journal tell one sum, subagents included.
+    /// The result, `/cost` after a resume and `sessions cost` report one sum, subagents included.
     fn what_a_session_cost_is_one_sum_everywhere(api) {
         let scratch = Scratch::new();
         let prices = "[[model]]\nname = \"m\"\nprice = [1.0, 10.0, 0.1, 1.25]\n";
@@ -92,15 +92,15 @@ both! {
             api.say("it is 7").into(),
             api.say("seven").into(),
         ]);
-        let told = |flags: &[&str], prompt: &str| {
+        let run_with = |flags: &[&str], prompt: &str| {
             let run = tooloop(&scratch, &server, api).env("TOOLOOP_MODELS_FILE", &prices);
             finish(&run.args(flags.to_vec()).arg(prompt).start())
         };
-        let done = told(&[], "what is it");
+        let done = run_with(&[], "what is it");
         let result = done.result().clone();
         assert!(result["total_cost_usd"].as_f64().unwrap() > 0.0, "{result}");
         let session = done.session();
-        let cost = told(&["--resume", &session], "/cost").result()["cost"].clone();
+        let cost = run_with(&["--resume", &session], "/cost").result()["cost"].clone();
         assert_eq!(cost["total_cost_usd"], result["total_cost_usd"]);
         assert_eq!(cost["usage"], result["usage"]);
         let of_subagents = cost["subagents"]["total_cost_usd"].as_f64();

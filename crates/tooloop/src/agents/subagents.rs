@@ -64,7 +64,7 @@ pub(crate) struct Parent {
     /// What goes on in the background.
     pub(crate) background: Mutex<JoinSet<()>>,
     pub(crate) came: Mutex<Came>,
-    /// What subagents of this run have spent.
+    /// The spending of subagents of this run.
     pub(crate) spent: Mutex<Spending>,
 }
 
@@ -106,7 +106,7 @@ impl Subagents {
         }
     }
 
-    /// What they have spent in this run.
+    /// Returns what subagents have spent in this run.
     pub(crate) fn spent(&self) -> Spending {
         let parent = self.parent();
         parent.map_or_else(Spending::default, |parent| *lock(&parent.spent))

@@ -45,7 +45,7 @@ pub(crate) struct Parts {
     pub(crate) transcript: Transcript,
     pub(crate) warnings: Vec<String>,
     pub(crate) resumed: bool,
-    /// What came from the provider's cache.
+    /// The use of the provider's cache in earlier runs.
     pub(crate) cache: CacheLedger,
     /// The sections of the system prompt with their tokens, if they are known.
     pub(crate) sections: Vec<(String, u64)>,

@@ -101,8 +101,8 @@ impl JsonlStore {
         Self::open_as(Reading::of(path), |_| {})
     }
 
-    /// Like [`JsonlStore::open`]; `take` gets each record that this version understands, oldest
-    /// first. A journal of an older version is read twice, its records are taken the first time.
+    /// Like [`JsonlStore::open`]; calls `take` once for each record that this version understands,
+    /// oldest first.
     ///
     /// # Errors
     /// As for [`JsonlStore::open`].
@@ -114,27 +114,24 @@ impl JsonlStore {
         let path = reading.path;
         let mut file = lock::open(path)?;
         let mut warnings = Warnings::of(path);
-        let mut is_first = true;
-        let mut read = |file: &File| {
+        let mut read = |file: &File, take: &mut dyn FnMut(Record)| {
             let mut keep = |kept| {
                 match kept {
-                    Kept::Record(record) | Kept::Idle(record) if is_first => take(record),
-                    Kept::Record(_) | Kept::Idle(_) | Kept::Unknown(_) | Kept::Added { .. } => {}
+                    Kept::Record(record) | Kept::Idle(record) => take(record),
+                    Kept::Unknown(_) | Kept::Added { .. } => {}
                 }
                 Ok(())
             };
-            let read = reading.run(BufReader::new(file), &mut keep, &mut |fault| {
+            reading.run(BufReader::new(file), &mut keep, &mut |fault| {
                 warnings.hear(&fault);
-            });
-            is_first = false;
-            read
+            })
         };
-        let mut ending = read(&file)?;
+        let mut ending = read(&file, &mut take)?;
         if ending.is_migrated {
             // What is appended is of the newest version, and so is what it is appended to.
             rewrite(reading, &file, |_| {})?;
             file = lock::open(path)?;
-            ending = read(&file)?;
+            ending = read(&file, &mut |_| {})?;
         }
         if let Tail::Open { keep, needs_end } = ending.tail {
             file.set_len(keep).map_err(StoreError::io("cut", path))?;

@@ -102,7 +102,7 @@ impl Call<'_> {
             })
     }
 
-    /// Whether a rule covers every line, whatever is in it.
+    /// Returns whether a rule covers every shell line of the tool.
     pub(crate) fn covers_lines(&self) -> bool {
         self.command_rules().iter().any(|rule| covers_all(rule))
     }

@@ -95,7 +95,6 @@ impl<'a> Line<'a> {
             return false;
         };
         !self.text.trim_start().starts_with(first)
-            && !programs.contains(first)
             && !programs.contains(&first.to_ascii_lowercase())
     }
 

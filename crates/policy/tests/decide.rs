@@ -1168,7 +1168,7 @@ fn git_is_asked_about_in_a_repository_that_is_not_trusted() {
 }
 
 #[test]
-fn walks_leave_out_what_rules_about_reading_name() {
+fn walks_leave_out_files_that_read_rules_match() {
     let held = |mode, deny: &[&str], ask: &[&str], tool: &str, path: &str| {
         let withholding = policy(mode, deny, ask, &[]).withholding(tool);
         withholding.is_some_and(|withholding| withholding.holds(path.as_ref()))
@@ -1178,7 +1178,7 @@ fn walks_leave_out_what_rules_about_reading_name() {
     assert!(!held(default, &["Read(/w/s/**)"], &[], "grep", "/w/key"));
     assert!(held(default, &[], &["Read(/w/s/**)"], "grep", "/w/s/key"));
     assert!(held(default, &["grep(/w/s/**)"], &[], "grep", "/w/s/key"));
-    // Rules about writing, of other tools, and for all files name none.
+    // Rules about writing, for other tools and without a path hide no file.
     for rule in ["Edit(/w/s/**)", "glob(/w/s/**)", "Bash(/w/s/**)"] {
         assert!(!held(default, &[rule], &[], "grep", "/w/s/key"), "{rule}");
         let none = policy(default, &[rule], &[], &[]).withholding("grep");
@@ -1188,7 +1188,7 @@ fn walks_leave_out_what_rules_about_reading_name() {
         let none = policy(default, &[rule], &[], &[]).withholding("grep");
         assert!(none.is_none(), "{rule}");
     }
-    // In a mode without questions only denials count.
+    // In bypassPermissions only deny rules count.
     let bypass = Mode::BypassPermissions;
     assert!(held(bypass, &["Read(/w/s/**)"], &[], "grep", "/w/s/key"));
     assert!(!held(bypass, &[], &["Read(/w/s/**)"], "grep", "/w/s/key"));
@@ -1197,7 +1197,7 @@ fn walks_leave_out_what_rules_about_reading_name() {
 #[test]
 fn paths_of_deny_rules_are_named_for_a_sandbox() {
     let denied = |rule: &str| policy(Mode::Default, &[rule], &[], &[]).denied_paths();
-    // Rule, where to look, whether that place itself is meant, whether it is about reading.
+    // Rule, start, whether the start itself is denied, whether reading is denied.
     for (rule, start, is_start, is_read) in [
         ("Edit(/w/locked/**)", "/w/locked", true, false),
         ("Read(/w/key)", "/w/key", true, true),
@@ -1226,7 +1226,7 @@ fn paths_of_deny_rules_are_named_for_a_sandbox() {
 }
 
 #[test]
-fn always_repeats_no_rule_and_leaves_out_what_no_rule_can_say() {
+fn always_saves_each_rule_once() {
     let always = |access: &Access| {
         let rules = Policy::default().allow_always_rules("edit", access);
         rules.iter().map(Rule::to_string).collect::<Vec<_>>()

@@ -1,9 +1,9 @@
-//! Which rule meets which part of a call, as an explanation shows it.
+//! Which rule an explanation names for which part of a call.
 #![expect(clippy::unwrap_used, reason = "a rule that cannot be read is to fail")]
 
 use tooloop_policy::{Access, Confinement, Policy, Reach, Rule};
 
-/// The rules of a policy, each behind the name of its list.
+/// Builds a policy from rules, each with the name of its list in front.
 fn policy(rules: &[&str]) -> Policy {
     let mut policy = Policy {
         roots: vec!["/w".into()],
@@ -32,8 +32,8 @@ fn confined(rules: &[&str]) -> Policy {
     }
 }
 
-/// Each part of a line with what comes of it and the rule that decided, `?` behind one that may
-/// speak of the part.
+/// Returns each part of a line with its verdict and the rule that decided; `?` marks a rule that
+/// may match.
 fn parts(policy: &Policy, tool: &str, line: &str) -> Vec<String> {
     let explanation = policy.explain(tool, &Access::command(line));
     let parts = explanation.parts.iter().map(|part| {
@@ -48,21 +48,21 @@ fn parts(policy: &Policy, tool: &str, line: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_rule_without_brackets_speaks_of_every_command_of_its_tool() {
+fn a_rule_without_brackets_matches_every_command() {
     for tool in ["bash", "shell"] {
         let met = parts(&policy(&["deny Bash"]), tool, "a; b");
         assert_eq!(met, ["a: denied, deny Bash", "b: denied, deny Bash"]);
     }
     let met = parts(&policy(&["deny shell"]), "shell", "a");
     assert_eq!(met, ["a: denied, deny shell"]);
-    // Rules of other tools and of files do not.
+    // Rules for other tools and for files match no command.
     for rule in ["deny other", "deny Read", "deny Edit"] {
         assert_eq!(parts(&policy(&[rule]), "bash", "a"), ["a: not covered"]);
     }
 }
 
 #[test]
-fn a_rule_with_brackets_speaks_of_the_command_it_names() {
+fn a_rule_with_brackets_matches_the_named_command() {
     for (rule, tool) in [("Bash(a *)", "bash"), ("shell(a *)", "shell")] {
         for (list, verdict) in [("deny", "denied"), ("ask", "asked")] {
             let rules = [&*format!("{list} {rule}")];
@@ -74,7 +74,7 @@ fn a_rule_with_brackets_speaks_of_the_command_it_names() {
         let first = format!("a x: allowed, allow {rule}");
         assert_eq!(met, [&*first, "b: not covered"]);
     }
-    // The name of another tool before the brackets speaks of no command here.
+    // A rule for another tool matches no command.
     for list in ["deny", "ask", "allow"] {
         let rules = policy(&[&*format!("{list} other(a *)")]);
         assert_eq!(parts(&rules, "bash", "a x"), ["a x: not covered"]);
@@ -83,7 +83,7 @@ fn a_rule_with_brackets_speaks_of_the_command_it_names() {
 }
 
 #[test]
-fn a_rule_about_files_speaks_of_the_part_that_touches_them() {
+fn a_file_rule_matches_the_part_that_touches_it() {
     let rules = policy(&["deny Edit(/w/secret)"]);
     let met = parts(&rules, "bash", "touch secret; touch other");
     assert_eq!(
@@ -116,20 +116,20 @@ fn a_rule_about_files_speaks_of_the_part_that_touches_them() {
 }
 
 #[test]
-fn a_rule_about_the_sandbox_speaks_of_the_part_that_needs_it() {
+fn a_sandbox_rule_matches_the_part_that_needs_it() {
     let line = "touch /opt/x; touch y";
     for rules in [policy, confined] {
         let met = parts(&rules(&["deny Sandbox(write:/opt/**)"]), "bash", line);
         assert_eq!(met[0], "touch /opt/x: denied, deny Sandbox(write:/opt/**)");
         assert!(!met[1].contains("deny"), "{met:?}");
-        // What the sandbox gives anyway is no grant.
+        // Access that the sandbox already gives is not a grant.
         let met = parts(&rules(&["deny Sandbox(write:/w/**)"]), "bash", line);
         assert!(!met.concat().contains("deny"), "{met:?}");
     }
 }
 
 #[test]
-fn the_first_doubt_is_told() {
+fn the_reason_names_the_first_possible_match() {
     let rules = policy(&["deny Bash(git push *)"]);
     let decision = rules.decide("bash", &Access::command("$A; $B"));
     let reason = decision.reason().unwrap();
@@ -137,7 +137,7 @@ fn the_first_doubt_is_told() {
 }
 
 #[test]
-fn reading_outside_needs_no_question_without_folders_or_with_a_rule_for_all() {
+fn reads_outside_run_without_roots_or_with_full_rules() {
     let decide = |policy: &Policy| policy.decide("bash", &Access::command("cat /out/key"));
     assert!(decide(&policy(&[])).is_ask());
     assert!(decide(&policy(&["allow Bash"])).is_allow());
@@ -147,7 +147,7 @@ fn reading_outside_needs_no_question_without_folders_or_with_a_rule_for_all() {
 }
 
 #[test]
-fn a_rule_covers_a_redirection_only_with_the_whole_command() {
+fn a_redirection_needs_a_rule_for_the_whole_command() {
     let rules = policy(&["allow Bash(git log *)"]);
     let met = parts(&rules, "bash", "git log > M");
     let first = "git log > M: allowed, allow Bash(git log *)";
@@ -158,7 +158,7 @@ fn a_rule_covers_a_redirection_only_with_the_whole_command() {
 }
 
 #[test]
-fn a_command_that_is_only_known_when_it_runs_may_touch_any_file() {
+fn an_unknown_command_may_touch_any_file() {
     for rule in ["Edit(/w/secret)", "Read(/w/secret)", "Bash(git push *)"] {
         let met = parts(&policy(&[&*format!("deny {rule}")]), "bash", "$A; touch b");
         let first = format!("$A: asked, deny {rule}?");

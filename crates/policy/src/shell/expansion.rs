@@ -305,7 +305,7 @@ impl Parser<'_> {
     fn ansi_quoted(&mut self, word: &mut Word) -> Parsed<()> {
         self.next();
         let mut text = String::new();
-        // `sh -c` may start a shell in which `$` is text and no escape means anything.
+        // `sh -c` may start a shell without these quotes: there `$` is text, and escapes are not read.
         let mut is_known = !matches!(self.origin, Origin::Text { .. });
         loop {
             match self.next() {

@@ -1,27 +1,12 @@
-//! What a provider counts of the conversation counts as far as it can be true.
+//! A provider's count of the conversation is used if it is plausible.
+
+mod common;
 
 use std::sync::Arc;
 
-use tooloop_kernel::{
-    Delivery, Effect, Gate, Input, Judgement, Kernel, Limits, Settings, Transcript, Verdict,
-};
-use tooloop_model::{
-    BlockStart, Content, RawJson, StopReason, StreamEvent, ToolDefinition, ToolUse, Usage,
-};
-use tooloop_policy::Access;
-
-struct Allows;
-
-impl Gate for Allows {
-    fn judge(&self, _: &ToolUse) -> Judgement {
-        Judgement {
-            verdict: Verdict::Allow,
-            access: Access::read_only(),
-            grants: Vec::new(),
-            rules: Vec::new(),
-        }
-    }
-}
+use common::{ByName, faults};
+use tooloop_kernel::{Delivery, Effect, Input, Kernel, Limits, Settings, Transcript};
+use tooloop_model::{BlockStart, Content, RawJson, StopReason, StreamEvent, ToolDefinition, Usage};
 
 fn settings(model: &str, window: Option<u64>) -> Settings {
     Settings {
@@ -38,7 +23,10 @@ fn turn(kernel: &mut Kernel, prompt: usize, usage: Option<Usage>) {
         delivery: Delivery::Steer,
     });
     let call = effects.iter().find_map(|effect| match effect {
-        Effect::CallModel { call, .. } => Some(*call),
+        Effect::CallModel { call, request } => {
+            assert_eq!(faults(&request.messages), [""; 0]);
+            Some(*call)
+        }
         _ => None,
     });
     let mut events = vec![
@@ -78,7 +66,7 @@ fn counted(input_tokens: u64) -> Option<Usage> {
 
 fn kernel(window: Option<u64>) -> Kernel {
     let settings = settings("m", window);
-    Kernel::new(settings, Arc::new(Allows), Transcript::default())
+    Kernel::new(settings, Arc::new(ByName), Transcript::default())
 }
 
 #[test]
@@ -145,7 +133,7 @@ fn definitions_that_changed_are_estimated_anew() {
         ..limited()
     };
     for (settings, fits) in [(limited(), true), (system, false), (tools, false)] {
-        let mut kernel = Kernel::new(limited(), Arc::new(Allows), Transcript::default());
+        let mut kernel = Kernel::new(limited(), Arc::new(ByName), Transcript::default());
         turn(&mut kernel, 10, counted(20));
         kernel.step(Input::Configure(settings.into()));
         let effects = kernel.step(Input::User {

@@ -273,21 +273,29 @@ pub(super) fn traces(scratch: &Scratch) -> Vec<Option<(u64, SystemTime)>> {
         let file = std::fs::metadata(scratch.workspace().join(name)).ok()?;
         Some((file.ino(), file.modified().ok()?))
     };
-    ["state.txt", "a.txt", "b.txt"].map(trace).into()
+    CHANGED.map(|(name, _)| trace(name)).into()
+}
+
+/// Returns the content of a version of a file.
+type Whole = fn(usize) -> String;
+
+/// The files that are there from the beginning, and what a version of each has in it.
+const CHANGED: [(&str, Whole); 3] = [
+    ("state.txt", whole_state),
+    ("a.txt", whole_pair),
+    ("b.txt", whole_pair),
+];
+
+/// The version that a file says it is.
+fn version(content: &str) -> Option<usize> {
+    let line = content.lines().next()?;
+    line.strip_prefix('v')?.parse().ok()
 }
 
 /// Files of the workspace that are neither as they were nor as they were to be, and temporary ones.
 pub(super) fn torn_files(scratch: &Scratch, issued: &[Issued]) -> Vec<String> {
     let mut torn = Vec::new();
-    let version = |content: &str| {
-        let line = content.lines().next()?;
-        line.strip_prefix('v')?.parse::<usize>().ok()
-    };
-    for (name, whole) in [
-        ("state.txt", whole_state as fn(usize) -> String),
-        ("a.txt", whole_pair),
-        ("b.txt", whole_pair),
-    ] {
+    for (name, whole) in CHANGED {
         let content = scratch.read(name);
         if version(&content).is_none_or(|version| content != whole(version)) {
             torn.push(name.to_owned());
@@ -305,13 +313,24 @@ pub(super) fn torn_files(scratch: &Scratch, issued: &[Issued]) -> Vec<String> {
     torn
 }
 
-/// Names in the workspace that belong to no call.
+/// Names in the workspace that belong to no call. A death in the instant before a file is moved to
+/// its place leaves the whole new file under a temporary name, until the next write of the file.
 pub(super) fn strange_files(scratch: &Scratch) -> Vec<String> {
+    let is_whole = |name: &str| {
+        let stem = name
+            .strip_prefix('.')
+            .and_then(|name| name.split_once(".tooloop-"));
+        let changed = stem.and_then(|(stem, _)| CHANGED.iter().find(|(name, _)| *name == stem));
+        changed.is_some_and(|(_, whole)| {
+            let content = scratch.read(name);
+            version(&content).is_some_and(|version| content == whole(version))
+        })
+    };
     let known =
-        |name: &str| ["state.txt", "a.txt", "b.txt"].contains(&name) || name.starts_with("f-");
+        |name: &str| CHANGED.iter().any(|(known, _)| *known == name) || name.starts_with("f-");
     std::fs::read_dir(scratch.workspace())
         .unwrap()
         .map(|file| file.unwrap().file_name().into_string().unwrap())
-        .filter(|name| !known(name))
+        .filter(|name| !known(name) && !is_whole(name))
         .collect()
 }
